@@ -29,6 +29,7 @@ int buf_reserve(struct buf *b, size_t extra)
 	if (!data)
 		return -ENOMEM;
 	b->data = data;
+	b->data[b->len] = '\0';
 	b->cap = cap;
 	return 0;
 }

@@ -41,6 +41,8 @@ void buf_consume(struct buf *b, size_t n);
 static inline void buf_clear(struct buf *b)
 {
 	b->len = 0;
+	if (b->data)
+		b->data[0] = '\0';
 }
 
 /* Hands the data over (NUL-terminated, to be freed); never NULL unless out of memory. */

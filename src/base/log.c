@@ -38,7 +38,7 @@ static void append_quoted(struct buf *line, const char *value)
 	char safe[VALUE_MAX + 8];
 
 	str_printable(safe, sizeof(safe), value, strlen(value));
-	(void)buf_append(line, "\"", 1); /* a line that is too long is cut, see log_write() */
+	(void)buf_append(line, "\"", 1);
 	for (const char *p = safe; *p; p++) {
 		if (*p == '"' || *p == '\\')
 			(void)buf_append(line, "\\", 1);
@@ -59,9 +59,21 @@ static void append_time(struct buf *line)
 	(void)buf_appendf(line, "%s.%03ldZ", text, ts.tv_nsec / 1000000);
 }
 
+static void append_field(struct buf *line, const struct log_field *field)
+{
+	_cleanup_buf_ struct buf text = buf_init(LINE_MAX_BYTES);
+
+	(void)buf_appendf(&text, config.json ? ",\"%s\":" : " %s=", field->key);
+	if (field->str)
+		append_quoted(&text, field->str);
+	else
+		(void)buf_appendf(&text, "%lld", (long long)field->num);
+	(void)buf_append(line, text.data, text.len); /* whole, or left out where the line is full */
+}
+
 void log_write(enum log_level level, const char *msg, const struct log_field *fields, size_t n)
 {
-	_cleanup_buf_ struct buf line = buf_init(LINE_MAX_BYTES);
+	_cleanup_buf_ struct buf line = buf_init(LINE_MAX_BYTES - 2); /* room for its end */
 
 	if (level > config.level)
 		return;
@@ -74,13 +86,9 @@ void log_write(enum log_level level, const char *msg, const struct log_field *fi
 		append_time(&line);
 		(void)buf_appendf(&line, " %-5s %s", level_names[level], msg);
 	}
-	for (size_t i = 0; i < n; i++) {
-		(void)buf_appendf(&line, config.json ? ",\"%s\":" : " %s=", fields[i].key);
-		if (fields[i].str)
-			append_quoted(&line, fields[i].str);
-		else
-			(void)buf_appendf(&line, "%lld", (long long)fields[i].num);
-	}
+	for (size_t i = 0; i < n; i++)
+		append_field(&line, &fields[i]);
+	line.max = LINE_MAX_BYTES;
 	(void)buf_append(&line, config.json ? "}\n" : "\n", config.json ? 2 : 1);
 	if (line.len)
 		(void)!write(STDERR_FILENO, line.data, line.len); /* nowhere left to complain */

@@ -28,7 +28,12 @@ struct log_field {
 	int64_t num;
 };
 
-#define LOG_STR(k, v) ((struct log_field){.key = (k), .str = (v) ? (v) : ""})
+static inline struct log_field log_str(const char *key, const char *value)
+{
+	return (struct log_field){.key = key, .str = value ? value : ""};
+}
+
+#define LOG_STR(k, v) log_str(k, v)
 #define LOG_INT(k, v) ((struct log_field){.key = (k), .num = (int64_t)(v)})
 
 void log_init(enum log_level level, bool json);

@@ -66,6 +66,27 @@ bool str_is_utf8(const char *s, size_t len)
 	return true;
 }
 
+char *str_utf8_replace(char *dst, const char *src, size_t len)
+{
+	char *out = dst;
+
+	for (size_t i = 0; i < len;) {
+		int n = utf8_char((const unsigned char *)src + i, len - i);
+
+		if (n > 0) {
+			memcpy(out, src + i, (size_t)n);
+			out += n;
+			i += (size_t)n;
+		} else {
+			memcpy(out, "\xEF\xBF\xBD", 3);
+			out += 3;
+			i++;
+		}
+	}
+	*out = '\0';
+	return dst;
+}
+
 char *str_printable(char *dst, size_t size, const char *src, size_t len)
 {
 	size_t out = 0;

@@ -13,6 +13,9 @@ size_t str_utf8_floor(const char *s, size_t len);
 /* True when s[0..len) is valid UTF-8 (RFC 3629: no surrogates, nothing over U+10FFFF). */
 bool str_is_utf8(const char *s, size_t len);
 
+/* Copies with U+FFFD for each byte that is not UTF-8, and a NUL; dst has room for 3 * len + 1. */
+char *str_utf8_replace(char *dst, const char *src, size_t len);
+
 /*
  * Copies hostile bytes for a log or an error message: control characters and invalid UTF-8 become
  * '?', the result is cut to fit size (with "..." at its end) and NUL-terminated. Returns dst.

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# A front for the verbs that people type; Meson and Ninja do the work.
+
+BUILD ?= build
+MESON_FLAGS ?=
+
+.PHONY: all demo test bench check setup format lint clean
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+setup:
+	@scripts/setup
+
+$(BUILD)/build.ninja: | setup
+	@meson setup $(BUILD) $(MESON_FLAGS) >/dev/null
+
+# The whole product in one command: a CSV analysed by Python in a microVM.
+demo: setup
+	@$(MAKE) --no-print-directory all
+	@scripts/demo
+
+# All tests, with sanitizers and real VMs. Installs what it needs.
+test:
+	@scripts/test
+
+# Units, fuzz corpora, format, lint and layers: no VM, under two minutes.
+check:
+	@scripts/setup --dev
+	@scripts/test --quick
+
+bench: setup
+	@$(MAKE) --no-print-directory all
+	@scripts/bench
+
+format:
+	@git ls-files '*.[ch]' | xargs clang-format-14 -i
+
+clean:
+	rm -rf build build-*

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent as a whole: what its operations share. One object, one thread, made by main.c. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "cgroup.h"
+#include "link.h"
+#include "loop.h"
+#include "reap.h"
+#include "runtime.h"
+
+struct agent_config {
+	bool init;           /* PID 1 of a guest; false: an ordinary process, in tests */
+	const char *root;    /* prefix of the agent's own files: identity, /etc/environment */
+	const char *cgroup;  /* directory of our own in a cgroup2 file system; NULL: none */
+	const char *python;  /* interpreter of the kernel runtime */
+	const char *runtime; /* directory of the runtime's package */
+};
+
+struct agent {
+	struct agent_config config;
+	struct loop loop;
+	struct link link;
+	struct reaper reaper;
+	struct cgroup_tree cgroups;
+	struct runtime runtime;
+	struct list commands; /* running, also those without a stream */
+	struct list jobs;
+	struct list sessions;
+	json_t *env; /* the sandbox's, from `resume`; NULL until then */
+	bool stop;
+};
+
+/* An operation: reads its request (borrowed), then owns the stream. */
+typedef void op_fn(struct agent *agent, struct stream *s, const json_t *request);
+
+/* Text member of a request; NULL where it is missing or no text. */
+const char *request_text(const json_t *request, const char *key);
+
+/* A path of a request: NULL, and the stream closed with an error, where it is missing, relative, or
+ * too long. */
+const char *request_path(struct stream *s, const json_t *request, const char *key);
+
+/* `path` below the agent's root; to be freed. */
+char *agent_path(const struct agent *agent, const char *path);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole small files: settings, /proc, /sys. */
+#pragma once
+
+#include "base/buf.h"
+
+/*
+ * Appends the file's contents to *ret (NUL-terminated), up to its bound. Regular files only (those
+ * of /proc and /sys are): -EINVAL for anything else, so that no FIFO can hold up the caller.
+ */
+int file_read_small(int dir_fd, const char *path, struct buf *ret);
+
+/* Writes a value into an existing file with one write(2). */
+int file_write_small(int dir_fd, const char *path, const char *value);
+int file_write_number(int dir_fd, const char *path, unsigned long long value);
+
+/* Creates or replaces the file's contents. */
+int file_put(const char *path, const char *contents, int mode);

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What must differ between two machines restored from one snapshot: `resume`. */
+/*
+ * Theory of operation
+ *
+ * All machines of a template wake up with the same memory: the same clock, the same state of the
+ * random number generator. `resume` is the first request after every restore and nothing of the
+ * user's runs before its answer: clock, then 64 bytes of the host's entropy credited to the
+ * kernel's generator and a forced reseed (random(4)), then host name, machine id and boot id, then
+ * the sandbox's environment. A step that fails fails the whole, for a machine that shares its random
+ * numbers with another must not run.
+ *
+ * /proc/sys/kernel/random/boot_id cannot be set; a file is mounted over it, like systemd-nspawn does.
+ *
+ * An ordinary process (tests) leaves the machine alone and writes only its files below `root`.
+ */
+#include "identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/random.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/base64.h"
+#include "base/macros.h"
+#include "base/str.h"
+#include "env.h"
+#include "file_io.h"
+
+enum {
+	ENTROPY_BYTES = 64,
+	MACHINE_ID_CHARS = 32,
+	HOST_NAME_BYTES = 64, /* Linux: __NEW_UTS_LEN */
+	HOSTS_BYTES = 256 * 1024,
+};
+
+static const char boot_id_proc[] = "/proc/sys/kernel/random/boot_id";
+static const char boot_id_file[] = "/run/pandastack-boot-id";
+
+struct identity {
+	int64_t time_ns;
+	uint8_t entropy[ENTROPY_BYTES];
+	const char *hostname;
+	const char *machine_id;
+};
+
+static bool is_hostname(const char *s)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+
+	return s && *s && strlen(s) <= HOST_NAME_BYTES && !s[strspn(s, allowed)];
+}
+
+static int parse(const json_t *request, struct identity *ret, struct err *err)
+{
+	const char *entropy = request_text(request, "entropy");
+	const char *wrong = env_check_json(json_object_get(request, "env"));
+	size_t len = 0;
+
+	if (wrong)
+		return err_set(err, ERR_INVALID, -EINVAL, "%s", wrong);
+	ret->time_ns = json_integer_value(json_object_get(request, "time_ns"));
+	if (ret->time_ns <= 0)
+		return err_set(err, ERR_INVALID, -EINVAL, "\"time_ns\" must be a time");
+	if (!entropy || base64_decode(entropy, strlen(entropy), ret->entropy, ENTROPY_BYTES, &len) < 0 ||
+		len != ENTROPY_BYTES)
+		return err_set(err, ERR_INVALID, -EINVAL, "\"entropy\" must be %d bytes in base64",
+			ENTROPY_BYTES);
+	ret->hostname = request_text(request, "hostname");
+	if (!is_hostname(ret->hostname))
+		return err_set(err, ERR_INVALID, -EINVAL, "\"hostname\" is no host name");
+	ret->machine_id = request_text(request, "machine_id");
+	if (!ret->machine_id || strlen(ret->machine_id) != MACHINE_ID_CHARS ||
+		ret->machine_id[strspn(ret->machine_id, "0123456789abcdef")])
+		return err_set(err, ERR_INVALID, -EINVAL, "\"machine_id\" must be %d hex digits",
+			MACHINE_ID_CHARS);
+	return 0;
+}
+
+static int set_clock(int64_t time_ns)
+{
+	struct timespec ts = {.tv_sec = time_ns / 1000000000, .tv_nsec = time_ns % 1000000000};
+
+	return clock_settime(CLOCK_REALTIME, &ts) < 0 ? -errno : 0;
+}
+
+static int reseed(const uint8_t entropy[ENTROPY_BYTES])
+{
+	_cleanup_close_ int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+	union {
+		struct rand_pool_info info;
+		uint8_t bytes[sizeof(struct rand_pool_info) + ENTROPY_BYTES];
+	} pool = {.info = {.entropy_count = ENTROPY_BYTES * 8, .buf_size = ENTROPY_BYTES}};
+
+	if (fd < 0)
+		return -errno;
+	memcpy(pool.bytes + offsetof(struct rand_pool_info, buf), entropy, ENTROPY_BYTES);
+	if (ioctl(fd, RNDADDENTROPY, &pool) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0)
+		return -errno;
+	return 0;
+}
+
+/* A random UUID, version 4 (RFC 9562). Only after the reseed. */
+static int new_boot_id(void)
+{
+	uint8_t id[16];
+	char hex[2 * sizeof(id) + 1], text[48];
+
+	if (getrandom(id, sizeof(id), 0) != sizeof(id))
+		return -errno;
+	id[6] = (uint8_t)((id[6] & 0x0F) | 0x40);
+	id[8] = (uint8_t)((id[8] & 0x3F) | 0x80);
+	str_hex(hex, id, sizeof(id));
+	(void)snprintf(text, sizeof(text), "%.8s-%.4s-%.4s-%.4s-%s\n", hex, hex + 8, hex + 12,
+		hex + 16, hex + 20);
+	return file_put(boot_id_file, text, 0444);
+}
+
+void identity_init(void)
+{
+	/* Without it the machine runs as well; its boot id is then that of its template. */
+	if (new_boot_id() == 0)
+		(void)mount(boot_id_file, boot_id_proc, NULL, MS_BIND, NULL);
+}
+
+/* The machine's name resolves, as on a Debian system: one line of /etc/hosts is ours. */
+static int put_hosts(const char *path, const char *hostname)
+{
+	_cleanup_buf_ struct buf old = buf_init(HOSTS_BYTES), new = buf_init(HOSTS_BYTES);
+	char *save = NULL, *line = NULL;
+
+	if (file_read_small(AT_FDCWD, path, &old) == 0)
+		line = strtok_r(old.data, "\n", &save);
+	for (; line; line = strtok_r(NULL, "\n", &save)) {
+		if (!str_starts_with(line, "127.0.1.1") && buf_appendf(&new, "%s\n", line) < 0)
+			return -EFBIG;
+	}
+	if (buf_appendf(&new, "127.0.1.1\t%s\n", hostname) < 0)
+		return -EFBIG;
+	return file_put(path, new.data, 0644);
+}
+
+static int put_files(const struct agent *agent, const struct identity *id)
+{
+	_cleanup_free_ char *hostname = agent_path(agent, "/etc/hostname");
+	_cleanup_free_ char *hosts = agent_path(agent, "/etc/hosts");
+	_cleanup_free_ char *machine_id = agent_path(agent, "/etc/machine-id");
+	char line[HOST_NAME_BYTES + 2];
+	int r;
+
+	(void)snprintf(line, sizeof(line), "%s\n", id->machine_id);
+	r = file_put(machine_id, line, 0444);
+	if (r < 0)
+		return r;
+	(void)snprintf(line, sizeof(line), "%s\n", id->hostname);
+	r = file_put(hostname, line, 0644);
+	return r < 0 ? r : put_hosts(hosts, id->hostname);
+}
+
+static int become(struct agent *agent, const struct identity *id, struct err *err)
+{
+	int r;
+
+	if (agent->config.init) {
+		r = set_clock(id->time_ns);
+		if (r < 0)
+			return err_set_errno(err, r, "setting the clock");
+		r = reseed(id->entropy);
+		if (r < 0)
+			return err_set_errno(err, r, "reseeding the random number generator");
+		if (sethostname(id->hostname, strlen(id->hostname)) < 0)
+			return err_set_errno(err, -errno, "setting the host name");
+		r = new_boot_id();
+		if (r < 0)
+			return err_set_errno(err, r, "making a boot id");
+	}
+	r = put_files(agent, id);
+	return r < 0 ? err_set_errno(err, r, "writing the machine's names below /etc") : 0;
+}
+
+void identity_resume(struct agent *agent, struct stream *s, const json_t *request)
+{
+	struct identity id = {0};
+	struct err err;
+
+	if (parse(request, &id, &err) < 0 || become(agent, &id, &err) < 0) {
+		stream_fail(s, &err);
+		return;
+	}
+	json_decref(agent->env);
+	agent->env = json_deep_copy(json_object_get(request, "env"));
+	stream_close(s, json_object());
+}

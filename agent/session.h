@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: named kernels with a queue of cells each. */
+#pragma once
+
+#include "agent.h"
+
+op_fn session_create;
+op_fn session_run;
+op_fn session_interrupt;
+op_fn session_restart;
+op_fn session_delete;
+op_fn session_list;
+
+void session_free_all(struct agent *agent);

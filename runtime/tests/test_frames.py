@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wire format and the MIME encoding, without a kernel."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pandastack_kernel import bundles, frames, publish, tracebacks
+
+
+def test_layout() -> None:
+    assert frames.encode(b"o", b"abc") == b"\x03\x00\x00\x00oabc"
+    assert frames.encode(b"d") == b"\x00\x00\x00\x00d"
+
+
+def test_decoder_takes_any_split() -> None:
+    wire = frames.encode(b"o", b"abc") + frames.encode(b"d") + frames.encode(b"m", b"{}")
+    for step in (1, 2, 3, 7, len(wire)):
+        decoder = frames.Decoder()
+        got = []
+        for start in range(0, len(wire), step):
+            decoder.feed(wire[start : start + step])
+            while (frame := decoder.next()) is not None:
+                got.append(frame)
+        assert got == [(b"o", b"abc"), (b"d", b""), (b"m", b"{}")]
+
+
+def test_decoder_refuses_what_is_too_large_before_it_comes() -> None:
+    decoder = frames.Decoder(max_bytes=10)
+    decoder.feed(b"\x0b\x00\x00\x00o")
+    with pytest.raises(frames.FrameError):
+        decoder.next()
+
+
+def test_json_frames_survive_surrogates() -> None:
+    frame = frames.encode_json(b"m", {"a": "x\ud800", "b": ["\udcff"], "c": 1})
+    assert json.loads(frame[5:]) == {"a": "x\\ud800", "b": ["\\udcff"], "c": 1}
+
+
+@pytest.mark.parametrize("unit", ["x", "é", "☕", "𝄞", "a☕"])
+def test_text_is_cut_between_characters(unit: str) -> None:
+    data = (unit * (3 * frames.TEXT_CHUNK_BYTES // len(unit.encode()) + 1)).encode()
+    chunks = frames.text_chunks(data)
+    assert b"".join(chunks) == data
+    assert all(len(chunk) <= frames.TEXT_CHUNK_BYTES for chunk in chunks)
+    for chunk in chunks:
+        bytes(chunk).decode()
+
+
+def test_invalid_text_passes_whole() -> None:
+    data = b"\x80" * (2 * frames.TEXT_CHUNK_BYTES + 3)
+    chunks = frames.text_chunks(data)
+    assert b"".join(chunks) == data
+    assert all(len(chunk) <= frames.TEXT_CHUNK_BYTES for chunk in chunks)
+
+
+def test_mime_values_are_strings() -> None:
+    encoded = bundles.encode(
+        {
+            "text/plain": "a",
+            "image/png": b"\x89PNG",
+            "image/jpeg": "AB\nCD\n",
+            "image/svg+xml": b"<svg/>",
+            "application/json": {"a": [1, float("nan"), float("inf")]},
+            "application/vnd.vega.v5+json": '{"ready":1}',
+            "application/geo+json": "no json",
+            "text/markdown": ["a\n", "b"],
+            "application/x-any": b"\xff",
+            "text/html": None,
+        }
+    )
+    assert encoded == {
+        "text/plain": "a",
+        "image/png": "iVBORw==",
+        "image/jpeg": "ABCD",
+        "image/svg+xml": "<svg/>",
+        "application/json": '{"a":[1,null,null]}',
+        "application/vnd.vega.v5+json": '{"ready":1}',
+        "application/geo+json": '"no json"',
+        "text/markdown": "a\nb",
+        "application/x-any": "/w==",
+    }
+
+
+def test_a_result_too_large_names_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundles, "MAX_EVENT_BYTES", 10)
+    event = publish.result_event({"text/plain": "small", "text/html": "x" * 20}, None, main=True)
+    assert event["data"] == {"text/plain": "small"}
+    assert event["metadata"] == {"omitted": {"text/html": 20}}
+
+
+def test_escape() -> None:
+    assert tracebacks.escape("é\x1b[31m\r\n\tok\x00\x9b\ud800") == "é\\x1b[31m\\r\n\tok\\x00\\x9b\\ud800"
+    assert tracebacks.escape("\x1b[0m\x07", keep_esc=True) == "\x1b[0m\\x07"

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files and folders of our own: made, written so that a crash leaves the old or the new, copied
+ * sparsely, removed whole. No path here comes from a guest or a client.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* "<dir>/<name>", to be freed; never NULL. */
+char *fs_join(const char *dir, const char *name);
+
+/* Makes the folder and its parents; 0 when it is there already. */
+int fs_mkdirs(const char *path, mode_t mode, struct err *err);
+
+/* Reads a whole file of at most `max` bytes: *ret is NUL-terminated and to be freed. -EFBIG. */
+int fs_read(const char *path, size_t max, char **ret, size_t *ret_len, struct err *err);
+
+/* Writes a temporary file, syncs it and renames it to `path`. */
+int fs_write_atomic(const char *path, const void *data, size_t len, mode_t mode, struct err *err);
+
+/* Makes `to` the same as `from`: a clone where the file system can, else a copy of what is data. */
+int fs_clone(const char *from, const char *to, mode_t mode, struct err *err);
+
+/* Removes a file or a folder with all in it; follows no links; 0 when it is not there. */
+int fs_remove_tree(const char *path, struct err *err);
+
+/* Bytes that a folder takes on the disk. */
+uint64_t fs_disk_usage(const char *path);

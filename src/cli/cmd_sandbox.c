@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pandastack sandbox create|list|get|rm`. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/opts.h"
+#include "cli/sandbox.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+int cmd_sandbox_create(int argc, char **argv, struct err *err)
+{
+	_cleanup_client_ struct client *client = NULL;
+	const char *template = SANDBOX_DEFAULT_TEMPLATE;
+	int64_t ttl_ms = 0;
+	json_t *metadata = NULL, *body, *answer = NULL;
+	bool json = false;
+	const struct opt opts[] = {
+		{'t', "template", "NAME", "what it is made from (code-interpreter)",
+			.text = &template},
+		{0, "ttl", "TIME", "delete it when unused for this time (1h)", .span_ms = &ttl_ms},
+		{'m', "metadata", "KEY=VALUE", "a label to find it by; may be repeated",
+			.pairs = &metadata},
+		OPT_JSON(&json),
+	};
+	const struct opts_spec spec = {
+		.usage = "sandbox create [options]",
+		.about = "Creates a sandbox and prints its id.\n",
+		.examples = "  pandastack sandbox create\n"
+			    "  pandastack sandbox create -t base --ttl 10m -m task=report\n",
+		.opts = opts,
+		.n_opts = ARRAY_SIZE(opts),
+	};
+	int r = opts_parse(&spec, &argc, &argv, err);
+
+	if (r > 0)
+		r = client_new(&client, err) < 0 ? err->os : 1;
+	if (r <= 0) {
+		json_decref(metadata);
+		return r;
+	}
+	body = json_pack("{s:s, s:o*}", "template", template, "metadata", metadata);
+	if (!body)
+		return err_set(err, ERR_INVALID, -EILSEQ, "the template's name is not UTF-8");
+	if (ttl_ms)
+		(void)json_object_set_new(body, "ttl_seconds", json_integer((ttl_ms + 999) / 1000));
+	r = sandbox_create(client, body, NULL, NULL, &answer, err);
+	if (r < 0)
+		return r;
+	if (json)
+		r = client_print_json(answer, err);
+	else
+		puts(json_string_value(json_object_get(answer, "id")));
+	json_decref(answer);
+	return r;
+}
+
+static int add_query(struct buf *path, const char *prefix, const char *key, const char *value)
+{
+	_cleanup_free_ char *k = client_escape(key), *v = client_escape(value);
+
+	return buf_appendf(path, "%c%s%s=%s", strchr(path->data, '?') ? '&' : '?', prefix, k, v);
+}
+
+/* Takes the reference of `metadata`. */
+static int list_path(struct buf *path, const char *status, json_t *metadata, struct err *err)
+{
+	const char *key;
+	json_t *value;
+	int r = buf_appendf(path, "/v1/sandboxes");
+
+	if (r == 0 && status)
+		r = add_query(path, "", "status", status);
+	json_object_foreach (metadata, key, value) {
+		if (r == 0)
+			r = add_query(path, "metadata.", key, json_string_value(value));
+	}
+	json_decref(metadata);
+	return r < 0 ? err_set_errno(err, r, "the filter is too long") : 0;
+}
+
+static int print_list(const json_t *list, bool json, struct err *err)
+{
+	static const struct table_column columns[] = {
+		{"ID", "id", table_any},
+		{"TEMPLATE", "template", table_any},
+		{"STATUS", "status", table_any},
+		{"AGE", "created_at", table_age},
+		{"EXPIRES IN", "expires_at", table_left},
+		{"ENGINE", "engine", table_any},
+		{"METADATA", "metadata", table_any},
+	};
+
+	if (json)
+		return client_print_json(list, err);
+	table_print(stdout, table_style_of(stdout), list, columns, ARRAY_SIZE(columns));
+	return 0;
+}
+
+int cmd_sandbox_list(int argc, char **argv, struct err *err)
+{
+	_cleanup_client_ struct client *client = NULL;
+	_cleanup_buf_ struct buf path = buf_init(KIB(32));
+	const char *status = NULL;
+	json_t *metadata = NULL, *list = NULL;
+	bool json = false;
+	const struct opt opts[] = {
+		{0, "status", "STATUS", "only those that are running, failed, …", .text = &status},
+		{'m', "metadata", "KEY=VALUE", "only those with this label; may be repeated",
+			.pairs = &metadata},
+		OPT_JSON(&json),
+	};
+	const struct opts_spec spec = {
+		.usage = "sandbox list [options]",
+		.about = "Lists sandboxes.\n",
+		.examples = "  pandastack sandbox list\n"
+			    "  pandastack sandbox list --status running -m task=report\n",
+		.opts = opts,
+		.n_opts = ARRAY_SIZE(opts),
+	};
+	int r = opts_parse(&spec, &argc, &argv, err);
+
+	if (r <= 0) {
+		json_decref(metadata);
+		return r;
+	}
+	r = list_path(&path, status, metadata, err);
+	if (r == 0)
+		r = client_new(&client, err);
+	if (r == 0)
+		r = client_json(client, "GET", path.data, NULL, &list, err);
+	if (r == 0)
+		r = print_list(list, json, err);
+	json_decref(list);
+	return r;
+}
+
+int cmd_sandbox_get(int argc, char **argv, struct err *err)
+{
+	_cleanup_client_ struct client *client = NULL;
+	_cleanup_free_ char *id = NULL, *path = NULL;
+	json_t *answer = NULL;
+	bool json = false;
+	const struct opt opts[] = {OPT_JSON(&json)};
+	const struct opts_spec spec = {
+		.usage = "sandbox get ID [--json]",
+		.about = "Shows all that is known about a sandbox. The beginning of an id is\n"
+			 "enough where only one sandbox has it.\n",
+		.examples = "  pandastack sandbox get 3f2a\n",
+		.opts = opts,
+		.n_opts = ARRAY_SIZE(opts),
+		.min_args = 1,
+		.max_args = 1,
+	};
+	int r = opts_parse(&spec, &argc, &argv, err);
+
+	if (r <= 0)
+		return r;
+	r = client_new(&client, err);
+	if (r == 0)
+		r = sandbox_resolve(client, argv[0], &id, err);
+	if (r < 0)
+		return r;
+	path = sandbox_path(id, "");
+	r = client_json(client, "GET", path, NULL, &answer, err);
+	if (r < 0)
+		return r;
+	if (json)
+		r = client_print_json(answer, err);
+	else
+		table_print_object(stdout, table_style_of(stdout), answer);
+	json_decref(answer);
+	return r;
+}
+
+/* A failure is told at once, so that the others are still tried. */
+static void remove_one(
+	struct client *client, const json_t *list, const char *prefix, json_t *deleted, int *status)
+{
+	struct err err = {0};
+	const char *id;
+	int r = sandbox_match(list, prefix, &id, &err);
+
+	if (r == 0)
+		r = sandbox_delete(client, id, &err);
+	if (r < 0) {
+		term_say("%s", err_msg(&err));
+		*status = err_cli_exit(err.kind);
+		return;
+	}
+	(void)json_array_append_new(deleted, json_string(id));
+}
+
+static int remove_sandboxes(int argc, char **argv, bool json, struct err *err)
+{
+	_cleanup_client_ struct client *client = NULL;
+	json_t *list = NULL, *deleted, *item;
+	int r, status = 0;
+	size_t i;
+
+	r = client_new(&client, err);
+	if (r == 0)
+		r = client_json(client, "GET", "/v1/sandboxes", NULL, &list, err);
+	if (r < 0)
+		return r;
+	deleted = json_array();
+	for (int a = 0; a < argc; a++)
+		remove_one(client, list, argv[a], deleted, &status);
+	json_array_foreach (list, i, item) {
+		const char *id = json_string_value(json_object_get(item, "id"));
+
+		if (argc == 0 && id)
+			remove_one(client, list, id, deleted, &status);
+	}
+	if (json)
+		r = client_print_json(deleted, err);
+	json_decref(deleted);
+	json_decref(list);
+	return r < 0 ? r : status;
+}
+
+int cmd_sandbox_rm(int argc, char **argv, struct err *err)
+{
+	bool all = false, json = false;
+	const struct opt opts[] = {
+		{'a', "all", NULL, "delete every sandbox", .flag = &all},
+		{0, "json", NULL, "print the ids of those that were deleted as JSON",
+			.flag = &json},
+	};
+	const struct opts_spec spec = {
+		.usage = "sandbox rm ID... | --all",
+		.about = "Deletes sandboxes with all that is in them. The beginning of an id is\n"
+			 "enough where only one sandbox has it.\n",
+		.examples = "  pandastack sandbox rm 3f2a 77b0\n"
+			    "  pandastack sandbox rm --all\n",
+		.opts = opts,
+		.n_opts = ARRAY_SIZE(opts),
+		.max_args = INT32_MAX,
+	};
+	int r = opts_parse(&spec, &argc, &argv, err);
+
+	if (r <= 0)
+		return r;
+	if (all == (argc > 0))
+		return err_set(err, ERR_INVALID, -EINVAL, "give the ids of sandboxes, or --all");
+	return remove_sandboxes(argc, argv, json, err);
+}

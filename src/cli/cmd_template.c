@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pandastack template list|rm` and `pandastack engines`: what the daemon has. */
+#include <stdio.h>
+
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/opts.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+static int print_get(const char *path, const struct table_column *columns, size_t n_columns,
+	bool json, struct err *err)
+{
+	_cleanup_client_ struct client *client = NULL;
+	json_t *answer = NULL;
+	int r;
+
+	r = client_new(&client, err);
+	if (r == 0)
+		r = client_json(client, "GET", path, NULL, &answer, err);
+	if (r < 0)
+		return r;
+	if (json)
+		r = client_print_json(answer, err);
+	else
+		table_print(stdout, table_style_of(stdout), answer, columns, n_columns);
+	json_decref(answer);
+	return r;
+}
+
+int cmd_template_list(int argc, char **argv, struct err *err)
+{
+	static const struct table_column columns[] = {
+		{"NAME", "name", table_any},
+		{"SIZE", "size_bytes", table_size},
+		{"CPUS", "cpu", table_any},
+		{"MEMORY MB", "memory_mb", table_any},
+		{"ENGINE", "engine", table_any},
+		{"BUILT", "built_at", table_age},
+		{"DESCRIPTION", "description", table_any},
+	};
+	bool json = false;
+	const struct opt opts[] = {OPT_JSON(&json)};
+	const struct opts_spec spec = {
+		.usage = "template list [--json]",
+		.about = "Lists what sandboxes can be made from.\n",
+		.opts = opts,
+		.n_opts = ARRAY_SIZE(opts),
+	};
+	int r = opts_parse(&spec, &argc, &argv, err);
+
+	return r <= 0 ? r : print_get("/v1/templates", columns, ARRAY_SIZE(columns), json, err);
+}
+
+int cmd_template_rm(int argc, char **argv, struct err *err)
+{
+	_cleanup_client_ struct client *client = NULL;
+	_cleanup_free_ char *escaped = NULL, *path = NULL;
+	const struct opts_spec spec = {
+		.usage = "template rm NAME",
+		.about = "Deletes a template. Sandboxes that were made from it go on.\n",
+		.examples = "  pandastack template rm code-interpreter\n",
+		.min_args = 1,
+		.max_args = 1,
+	};
+	int r = opts_parse(&spec, &argc, &argv, err);
+
+	if (r <= 0)
+		return r;
+	r = client_new(&client, err);
+	if (r < 0)
+		return r;
+	escaped = client_escape(argv[0]);
+	path = text_format("/v1/templates/%s", escaped);
+	return client_json(client, "DELETE", path, NULL, NULL, err);
+}
+
+int cmd_engines(int argc, char **argv, struct err *err)
+{
+	static const struct table_column columns[] = {
+		{"ENGINE", "name", table_any},
+		{"AVAILABLE", "available", table_any},
+		{"SELECTED", "selected", table_any},
+		{"VERSION", "version", table_any},
+		{"ACCELERATOR", "accel", table_any},
+		{"ISOLATION", "isolation", table_any},
+		{"NOTE", "why", table_any},
+	};
+	bool json = false;
+	const struct opt opts[] = {OPT_JSON(&json)};
+	const struct opts_spec spec = {
+		.usage = "engines [--json]",
+		.about = "Shows the programs that can run sandboxes, whether they can be used on\n"
+			 "the daemon's machine, and with which acceleration.\n",
+		.opts = opts,
+		.n_opts = ARRAY_SIZE(opts),
+	};
+	int r = opts_parse(&spec, &argc, &argv, err);
+
+	return r <= 0 ? r : print_get("/v1/engines", columns, ARRAY_SIZE(columns), json, err);
+}

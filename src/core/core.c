@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The registry of sandboxes, and the keeper that ends them in time.
+ *
+ * Theory of operation
+ * -------------------
+ * The list is the truth while the daemon runs; the store has what a later daemon needs to take over.
+ * A row is written when a sandbox is RUNNING, so a folder without a row is what a daemon left that died
+ * in the middle of a create or a delete: the next start removes it, machine included.
+ * The keeper is one thread that sleeps until the earliest expiry, or until it is woken because a machine
+ * has ended or a sandbox with an earlier expiry came. A sandbox that is used expires later, which needs no
+ * wake: the keeper finds out when it looks.
+ */
+#include "core/core.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "core/sandbox_internal.h"
+
+struct core {
+	char *data_dir;
+	int lock_fd; /* one daemon at a time */
+	const struct engine_ops *ops;
+	struct engine_info engine;
+	struct template_set *templates;
+	struct store *store;
+	struct link_hub *hub;
+
+	pthread_mutex_t lock; /* protects all below */
+	pthread_cond_t wake;  /* the keeper shall look */
+	pthread_t keeper;
+	bool keeper_runs, stop, look;
+	struct sandbox *first; /* newest last; each with a reference of the list's */
+	unsigned int n;
+	struct core_stats stats;
+};
+
+/* ---- the list ---- */
+
+static int add_to_list(struct core *core, struct sandbox *sb, struct sandbox **ret_same,
+	struct err *err)
+{
+	struct sandbox **at;
+	int r = 0;
+
+	pthread_mutex_lock(&core->lock);
+	for (at = &core->first; *at; at = &(*at)->next) {
+		if (sb->idempotency_key && (*at)->idempotency_key &&
+			strcmp(sb->idempotency_key, (*at)->idempotency_key) == 0) {
+			*ret_same = sandbox_ref(*at);
+			r = -EEXIST;
+			break;
+		}
+	}
+	if (r == 0 && core->n >= LIMIT_SANDBOXES)
+		r = err_set(err, ERR_TOO_MANY, -EDQUOT,
+			"there are %d sandboxes already; delete some", LIMIT_SANDBOXES);
+	if (r == 0) {
+		*at = sandbox_ref(sb);
+		core->n++;
+	}
+	pthread_mutex_unlock(&core->lock);
+	return r;
+}
+
+static void remove_from_list(struct core *core, struct sandbox *sb)
+{
+	pthread_mutex_lock(&core->lock);
+	for (struct sandbox **at = &core->first; *at; at = &(*at)->next) {
+		if (*at == sb) {
+			*at = sb->next;
+			core->n--;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&core->lock);
+	sandbox_unref(sb);
+}
+
+struct sandbox *core_find(struct core *core, const char *id, struct err *err)
+{
+	struct sandbox *sb;
+
+	pthread_mutex_lock(&core->lock);
+	for (sb = core->first; sb && strcmp(sb->id, id) != 0; sb = sb->next)
+		;
+	if (sb)
+		sandbox_ref(sb);
+	pthread_mutex_unlock(&core->lock);
+	if (!sb)
+		(void)err_set(err, ERR_SANDBOX_NOT_FOUND, -ENOENT,
+			"sandbox not found: it was deleted, has expired, or never was");
+	return sb;
+}
+
+/* All sandboxes with a reference each; to be freed by free_array(). */
+static struct sandbox **snapshot_list(struct core *core, unsigned int *ret_n)
+{
+	struct sandbox **all;
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&core->lock);
+	all = xcalloc(core->n + 1, sizeof(struct sandbox *));
+	for (struct sandbox *sb = core->first; sb; sb = sb->next)
+		all[n++] = sandbox_ref(sb);
+	pthread_mutex_unlock(&core->lock);
+	*ret_n = n;
+	return all;
+}
+
+static void free_array(struct sandbox **all, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		sandbox_unref(all[i]);
+	free(all);
+}
+
+void core_each(struct core *core, core_each_fn *fn, void *user)
+{
+	unsigned int n;
+	struct sandbox **all = snapshot_list(core, &n);
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (fn(all[i], user))
+			break;
+	}
+	free_array(all, n);
+}
+
+/* ---- create and delete ---- */
+
+/* Removes what is left of a sandbox whose machine is gone. Best effort: the next start tries again. */
+static void remove_remains(struct core *core, struct sandbox *sb)
+{
+	struct err err = {0};
+
+	if (fs_remove_tree(sb->dir, &err) < 0)
+		log_warn("can't remove a sandbox's folder", LOG_STR("sandbox", sb->id),
+			LOG_STR("error", err_msg(&err)));
+	if (store_delete_sandbox(core->store, sb->id, &err) < 0)
+		log_warn("can't forget a sandbox", LOG_STR("sandbox", sb->id),
+			LOG_STR("error", err_msg(&err)));
+	remove_from_list(core, sb);
+	(void)sandbox_set_state(sb, SANDBOX_DELETED);
+}
+
+static int put_row(struct core *core, struct sandbox *sb, struct err *err)
+{
+	_cleanup_free_ char *metadata = json_dumps(sb->metadata, JSON_COMPACT);
+	_cleanup_free_ char *env = json_dumps(sb->env, JSON_COMPACT);
+	const struct store_sandbox row = {
+		.id = sb->id,
+		.template = sb->template,
+		.version = sb->version,
+		.engine = sb->engine,
+		.metadata = metadata,
+		.env = env,
+		.idempotency_key = sb->idempotency_key,
+		.created_ms = sb->created_ms,
+		.ttl_seconds = sb->ttl_seconds,
+		.boot_ms = sb->boot_ms,
+		.accel = accel_name(sb->accel),
+		.cpus = sb->cpus,
+		.memory_bytes = (int64_t)sb->memory_bytes,
+	};
+
+	if (!metadata || !env)
+		return err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
+	return store_put_sandbox(core->store, &row, err);
+}
+
+static void count_create(struct core *core, const struct sandbox *sb, bool ok)
+{
+	pthread_mutex_lock(&core->lock);
+	if (ok) {
+		core->stats.created++;
+		core->stats.create_seconds_sum += (double)sb->boot_ms / 1000;
+	} else {
+		core->stats.failed++;
+	}
+	pthread_mutex_unlock(&core->lock);
+}
+
+/* A guest whose seconds would be off by more than 1 in 1,000 is of no use. */
+static bool tsc_fits(const struct core *core, const struct template *t)
+{
+	uint64_t host = core->engine.tsc_khz, guest = t->image.tsc_khz;
+
+	return t->image.accel != ACCEL_TCG || !host || (guest > host - host / 1000 && guest < host + host / 1000);
+}
+
+static int load_template(struct core *core, const char *name, struct template **ret,
+	struct err *err)
+{
+	_cleanup_template_ struct template *t = NULL;
+	int r = template_load(core->templates, name, &t, err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(t->engine, core->engine.name) != 0 ||
+		strcmp(t->engine_version, core->engine.version) != 0 ||
+		(t->image.accel == ACCEL_KVM && core->engine.accel != ACCEL_KVM))
+		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
+			"template %s was baked with %s %s (%s), but this is %s %s (%s): "
+			"run `pandastack template build %s` once more",
+			t->name, t->engine, t->engine_version, accel_name(t->image.accel),
+			core->engine.name, core->engine.version, accel_name(core->engine.accel),
+			t->name);
+	if (!tsc_fits(core, t))
+		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
+			"template %s was baked on a machine whose clock ticks at another rate: "
+			"run `pandastack template build --force %s` here",
+			t->name, t->name);
+	*ret = steal_ptr(&t);
+	return 0;
+}
+
+/* An earlier create with the same key made it, or is about to. */
+static int give_same(struct sandbox *same, struct sandbox **ret, struct err *err)
+{
+	enum sandbox_state state;
+
+	sandbox_wait_created(same);
+	state = sandbox_state_of(same);
+	if (state != SANDBOX_RUNNING && state != SANDBOX_FAILED) {
+		sandbox_unref(same);
+		return err_set(err, ERR_CONFLICT, -EALREADY,
+			"the create with the same Idempotency-Key failed; use a new key");
+	}
+	*ret = same;
+	return 0;
+}
+
+int core_create(struct core *core, const struct sandbox_spec *spec, struct sandbox **ret,
+	struct err *err)
+{
+	_cleanup_template_ struct template *t = NULL;
+	_cleanup_sandbox_ struct sandbox *sb = NULL;
+	struct sandbox *same;
+	int r = load_template(core, spec->template, &t, err);
+
+	if (r < 0)
+		return r;
+	sb = sandbox_new(core, core->data_dir, t, spec, &core->engine);
+	r = add_to_list(core, sb, &same, err);
+	if (r == -EEXIST)
+		return give_same(same, ret, err);
+	if (r < 0)
+		return r;
+	r = sandbox_boot(sb, core->hub, core->ops, t, err);
+	if (r == 0)
+		r = put_row(core, sb, err);
+	if (r == 0 && !sandbox_set_state(sb, SANDBOX_RUNNING))
+		r = err_set(err, ERR_CONFLICT, -ECANCELED, "the sandbox was deleted meanwhile");
+	count_create(core, sb, r == 0);
+	if (r < 0) {
+		/* A delete that came meanwhile waits for us, so the state is still CREATING. */
+		(void)sandbox_set_state(sb, SANDBOX_STOPPING);
+		sandbox_detach(sb, false);
+		remove_remains(core, sb);
+		log_warn("sandbox not created", LOG_STR("sandbox", sb->id),
+			LOG_STR("template", t->name), LOG_STR("error", err_msg(err)));
+		return r;
+	}
+	sandbox_touch(sb);
+	core_wake_keeper(core); /* which has not looked at it while it was CREATING */
+	log_info("sandbox created", LOG_STR("sandbox", sb->id), LOG_STR("template", t->name),
+		LOG_INT("boot_ms", sb->boot_ms), LOG_STR("engine", sb->engine),
+		LOG_STR("accel", accel_name(sb->accel)));
+	*ret = steal_ptr(&sb);
+	return 0;
+}
+
+int core_delete(struct core *core, struct sandbox *sb, struct err *err)
+{
+	sandbox_wait_created(sb);
+	if (!sandbox_set_state(sb, SANDBOX_STOPPING)) {
+		sandbox_wait_deleted(sb);
+		return 0;
+	}
+	sandbox_detach(sb, false);
+	remove_remains(core, sb);
+	pthread_mutex_lock(&core->lock);
+	core->stats.deleted++;
+	pthread_mutex_unlock(&core->lock);
+	log_info("sandbox deleted", LOG_STR("sandbox", sb->id));
+	return 0;
+}
+
+void core_note_failure(struct core *core, struct sandbox *sb)
+{
+	struct err err = {0};
+
+	pthread_mutex_lock(&core->lock);
+	core->stats.failed++;
+	pthread_mutex_unlock(&core->lock);
+	if (store_set_failure(core->store, sb->id, sb->failure, &err) < 0)
+		log_warn("can't note a failure", LOG_STR("sandbox", sb->id),
+			LOG_STR("error", err_msg(&err)));
+}
+
+/* ---- the keeper ---- */
+
+void core_wake_keeper(struct core *core)
+{
+	pthread_mutex_lock(&core->lock);
+	core->look = true;
+	pthread_cond_signal(&core->wake);
+	pthread_mutex_unlock(&core->lock);
+}
+
+/* Sees to machines that have ended and sandboxes that have expired; returns the next expiry. */
+static int64_t keep_order(struct core *core)
+{
+	int64_t next = INT64_MAX;
+	unsigned int n;
+	struct sandbox **all = snapshot_list(core, &n);
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct sandbox *sb = all[i];
+		int64_t expires = atomic_load(&sb->expires_mono_ms);
+
+		if (sandbox_state_of(sb) == SANDBOX_CREATING)
+			continue; /* its creator wakes us when that is over */
+		sandbox_check_end(sb, core->ops);
+		if (expires <= clock_mono_ms()) {
+			log_info("sandbox expired", LOG_STR("sandbox", sb->id));
+			pthread_mutex_lock(&core->lock);
+			core->stats.expired++;
+			pthread_mutex_unlock(&core->lock);
+			(void)core_delete(core, sb, NULL); /* always ends with it gone */
+		} else {
+			next = MIN(next, expires);
+		}
+	}
+	free_array(all, n);
+	return next;
+}
+
+static void *keeper_main(void *arg)
+{
+	struct core *core = arg;
+
+	pthread_mutex_lock(&core->lock);
+	while (!core->stop) {
+		int64_t next;
+
+		core->look = false;
+		pthread_mutex_unlock(&core->lock);
+		next = keep_order(core);
+		pthread_mutex_lock(&core->lock);
+		while (!core->stop && !core->look) {
+			int64_t wait = MIN(next - clock_mono_ms(), (int64_t)24 * 3600 * 1000);
+			struct timespec deadline = clock_deadline(MAX(wait, 0));
+
+			if (pthread_cond_timedwait(&core->wake, &core->lock, &deadline))
+				break;
+		}
+	}
+	pthread_mutex_unlock(&core->lock);
+	return NULL;
+}
+
+/* ---- start and end ---- */
+
+static int pick_engine(struct core *core, const char *wanted, struct err *err)
+{
+	const struct engine_ops *const *ops;
+
+	for (ops = engines; *ops; ops++) {
+		if (strcmp(wanted, "auto") != 0 && strcmp(wanted, (*ops)->name) != 0)
+			continue;
+		(*ops)->probe(&core->engine);
+		if (core->engine.available)
+			break;
+		if (strcmp(wanted, "auto") != 0)
+			return err_set(err, ERR_ENGINE, -ENOENT, "%s", core->engine.why);
+	}
+	if (!*ops && core->engine.name)
+		return err_set(err, ERR_ENGINE, -ENOENT, "%s", core->engine.why);
+	if (!*ops)
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"unknown engine %s: use auto, or one of `pandastack engines`", wanted);
+	core->ops = *ops;
+	log_info("engine chosen", LOG_STR("engine", core->engine.name),
+		LOG_STR("isolation", core->engine.isolation),
+		LOG_STR("accel", accel_name(core->engine.accel)),
+		LOG_STR("version", core->engine.version), LOG_STR("why", core->engine.why));
+	return 0;
+}
+
+static int lock_data_dir(struct core *core, struct err *err)
+{
+	_cleanup_free_ char *path = fs_join(core->data_dir, "lock");
+
+	core->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (core->lock_fd < 0)
+		return err_set_errno(err, -errno, "can't open %s", path);
+	if (flock(core->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return err_set(err, ERR_CONFLICT, -EBUSY,
+			"another pandastack uses %s: stop it, or choose another --data-dir",
+			core->data_dir);
+	return 0;
+}
+
+static int remember_row(const struct store_sandbox *row, void *user)
+{
+	struct core *core = user;
+	struct sandbox *sb = sandbox_from_row(core, core->data_dir, row, &core->engine);
+	struct sandbox *same;
+
+	(void)add_to_list(core, sb, &same, NULL); /* keys are unique in the table */
+	sandbox_unref(sb);
+	return 0;
+}
+
+static int adopt_one(struct sandbox *sb, void *user)
+{
+	struct core *core = user;
+	struct err err = {0};
+	char why[256];
+
+	if (sb->failure) {
+		(void)sandbox_set_state(sb, SANDBOX_FAILED);
+		return 0;
+	}
+	if (sandbox_adopt(sb, core->hub, core->ops, &err) == 0) {
+		(void)sandbox_set_state(sb, SANDBOX_RUNNING);
+		log_info("sandbox taken over", LOG_STR("sandbox", sb->id));
+		return 0;
+	}
+	(void)snprintf(why, sizeof(why), "%s while no daemon ran", err_msg(&err));
+	(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* from which it fails */
+	(void)sandbox_fail(sb, why);
+	return 0;
+}
+
+/* Removes the folder of a sandbox that is in no row, and its machine if that runs. */
+static void remove_orphan(struct core *core, const char *id)
+{
+	_cleanup_free_ char *dir = NULL;
+	struct err err = {0};
+	struct vm *vm;
+
+	if (asprintf(&dir, "%s/sandboxes/%s", core->data_dir, id) < 0)
+		abort();
+	if (core->ops->adopt(dir, &vm, &err) == 0) {
+		vm_kill(vm);
+		vm_free(vm);
+	}
+	if (fs_remove_tree(dir, &err) < 0)
+		log_warn("can't remove a folder", LOG_STR("error", err_msg(&err)));
+	else
+		log_info("removed what was left of a sandbox", LOG_STR("sandbox", id));
+}
+
+static int remove_orphans(struct core *core, struct err *err)
+{
+	_cleanup_free_ char *path = fs_join(core->data_dir, "sandboxes");
+	DIR *dir = opendir(path);
+	struct dirent *e;
+
+	if (!dir)
+		return err_set_errno(err, -errno, "can't read %s", path);
+	while ((e = readdir(dir))) {
+		struct sandbox *sb;
+
+		if (e->d_name[0] == '.')
+			continue;
+		sb = core_find(core, e->d_name, NULL);
+		if (!sb)
+			remove_orphan(core, e->d_name);
+		sandbox_unref(sb);
+	}
+	(void)closedir(dir);
+	return 0;
+}
+
+/* All that can fail at the start. */
+static int open_all(struct core *core, const struct core_config *config, struct err *err)
+{
+	_cleanup_free_ char *db = fs_join(core->data_dir, "registry.db");
+	_cleanup_free_ char *sandboxes = fs_join(core->data_dir, "sandboxes");
+	int r = fs_mkdirs(sandboxes, 0700, err);
+
+	if (r == 0)
+		r = lock_data_dir(core, err);
+	if (r == 0)
+		r = pick_engine(core, config->engine, err);
+	if (r == 0)
+		r = template_set_new(config->template_dir, &core->templates, err);
+	if (r == 0)
+		r = store_open(db, &core->store, err);
+	if (r == 0)
+		r = link_hub_new(&core->hub, err);
+	if (r == 0)
+		r = store_each_sandbox(core->store, remember_row, core, err);
+	if (r == 0)
+		r = remove_orphans(core, err);
+	if (r < 0)
+		return r;
+	core_each(core, adopt_one, core);
+	r = -pthread_create(&core->keeper, NULL, keeper_main, core);
+	if (r < 0)
+		return err_set_errno(err, r, "can't start a thread");
+	core->keeper_runs = true;
+	return 0;
+}
+
+int core_new(const struct core_config *config, struct core **ret, struct err *err)
+{
+	struct core *core = xnew(struct core);
+	pthread_condattr_t attr;
+	int r;
+
+	core->lock_fd = -1;
+	core->data_dir = strdup(config->data_dir);
+	if (!core->data_dir)
+		abort();
+	(void)pthread_mutex_init(&core->lock, NULL); /* these never fail on Linux */
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&core->wake, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	r = open_all(core, config, err);
+	if (r < 0) {
+		core_free(core, true);
+		return r;
+	}
+	*ret = core;
+	return 0;
+}
+
+static int end_one(struct sandbox *sb, void *user)
+{
+	struct core *core = user;
+
+	(void)core_delete(core, sb, NULL); /* always ends with it gone */
+	return 0;
+}
+
+/* Lets the machine run on, but forgets the handle. */
+static int let_go(struct sandbox *sb, void *user)
+{
+	struct core *core = user;
+
+	sandbox_wait_created(sb);
+	sandbox_detach(sb, true);
+	remove_from_list(core, sb);
+	return 0;
+}
+
+struct core *core_free(struct core *core, bool keep)
+{
+	if (!core)
+		return NULL;
+	if (core->keeper_runs) {
+		pthread_mutex_lock(&core->lock);
+		core->stop = true;
+		pthread_cond_signal(&core->wake);
+		pthread_mutex_unlock(&core->lock);
+		(void)pthread_join(core->keeper, NULL);
+	}
+	core_each(core, keep ? let_go : end_one, core);
+	link_hub_free(core->hub);
+	store_close(core->store);
+	template_set_free(core->templates);
+	cleanup_close(&core->lock_fd);
+	pthread_mutex_destroy(&core->lock);
+	pthread_cond_destroy(&core->wake);
+	free(core->data_dir);
+	free(core);
+	return NULL;
+}
+
+struct template_set *core_templates(struct core *core)
+{
+	return core->templates;
+}
+
+const struct engine_info *core_engine(struct core *core)
+{
+	return &core->engine;
+}
+
+struct store *core_store(struct core *core)
+{
+	return core->store;
+}
+
+static int count_state(struct sandbox *sb, void *user)
+{
+	struct core_stats *stats = user;
+
+	stats->sandboxes[sandbox_state_of(sb)]++;
+	return 0;
+}
+
+void core_stats(struct core *core, struct core_stats *ret)
+{
+	pthread_mutex_lock(&core->lock);
+	*ret = core->stats;
+	pthread_mutex_unlock(&core->lock);
+	core_each(core, count_state, ret);
+}

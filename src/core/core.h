@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The heart of the daemon: sandboxes and the templates that they come from.
+ *
+ * `core` owns the registry. Lock order: core → sandbox; neither is held while a vm, a link or the
+ * disk is waited for. All calls are for any thread and may block.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/sandbox_state.h"
+#include "core/template.h"
+#include "engine/engine.h"
+#include "link/link.h"
+#include "store/store.h"
+
+enum { SANDBOX_ID_SIZE = 37 }; /* a UUID and its NUL */
+
+struct core;
+struct sandbox;
+
+struct core_config {
+	const char *data_dir;     /* sandboxes, the registry */
+	const char *template_dir; /* baked templates */
+	const char *engine;       /* "auto" or an engine's name */
+};
+
+/* Opens the data folder (one daemon at a time: -EBUSY, ERR_CONFLICT), adopts the sandboxes whose
+ * machines still run, and clears away what is left of others. */
+int core_new(const struct core_config *config, struct core **ret, struct err *err);
+
+/* keep: the machines run on for the next daemon; else they are ended and their folders removed. */
+struct core *core_free(struct core *core, bool keep);
+
+/* What POST /v1/sandboxes asks for. */
+struct sandbox_spec {
+	const char *template;     /* a name or an alias */
+	const json_t *metadata;   /* object of strings, or NULL; checked by the caller */
+	const json_t *env;        /* object of strings, or NULL; checked by the caller */
+	int64_t ttl_seconds;      /* 0: DEFAULT_TTL_SECONDS */
+	const char *idempotency_key; /* or NULL: a second create with the same key gives the first's sandbox */
+};
+
+/* A picture of a sandbox at one moment; sandbox_info_done() frees it. */
+struct sandbox_info {
+	char id[SANDBOX_ID_SIZE];
+	char *template;
+	enum sandbox_state state;
+	char *failure; /* why it failed, or NULL */
+	json_t *metadata; /* object */
+	const char *engine;
+	const char *isolation;
+	enum accel accel;
+	unsigned int cpus;
+	uint64_t memory_bytes;
+	int64_t created_ms; /* wall clock */
+	int64_t expires_ms; /* wall clock */
+	int64_t ttl_seconds;
+	int64_t boot_ms;
+	const char *boot_mode; /* "snapshot" or "cold" */
+	pid_t pid;
+};
+void sandbox_info_done(struct sandbox_info *info);
+#define _cleanup_info_ CLEANUP(sandbox_info_done)
+
+/* Creates and waits until the agent has confirmed its new identity. */
+int core_create(struct core *core, const struct sandbox_spec *spec, struct sandbox **ret,
+	struct err *err);
+
+/* A reference, or NULL with ERR_SANDBOX_NOT_FOUND. */
+struct sandbox *core_find(struct core *core, const char *id, struct err *err);
+
+/* Calls fn for each sandbox, oldest first, with no lock held; stops when fn returns non-zero. */
+typedef int core_each_fn(struct sandbox *sb, void *user);
+void core_each(struct core *core, core_each_fn *fn, void *user);
+
+/* Ends the machine and removes all that belongs to it; returns when it is gone. */
+int core_delete(struct core *core, struct sandbox *sb, struct err *err);
+
+struct template_set *core_templates(struct core *core);
+const struct engine_info *core_engine(struct core *core);
+/* The registry, for the API keys. */
+struct store *core_store(struct core *core);
+
+/* Counters for /metrics. */
+struct core_stats {
+	unsigned int sandboxes[_SANDBOX_STATE_MAX];
+	uint64_t created, failed, expired, deleted;
+	double create_seconds_sum;
+};
+void core_stats(struct core *core, struct core_stats *ret);
+
+/* sandbox.c: what one sandbox can do. */
+struct sandbox *sandbox_ref(struct sandbox *sb);
+struct sandbox *sandbox_unref(struct sandbox *sb);
+DEFINE_CLEANUP(struct sandbox *, sandbox_unref)
+#define _cleanup_sandbox_ CLEANUP(sandbox_unrefp)
+
+const char *sandbox_id(const struct sandbox *sb);
+void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret);
+
+/* Puts the expiry off to now + ttl: every API call on a sandbox does. */
+void sandbox_touch(struct sandbox *sb);
+
+/*
+ * Opens a stream to its agent (the request's reference is taken) and touches it. ERR_SANDBOX_FAILED
+ * with the reason when it is not running. The stream's owner keeps the sandbox's reference.
+ */
+int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, struct err *err);
+/* link_call() on it. */
+int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, json_t **ret,
+	struct err *err);
+
+/* After -EPIPE from a stream: replaces *err by why the sandbox died, waiting briefly for it to be
+ * known. Returns the errno. */
+int sandbox_explain(struct sandbox *sb, struct err *err);

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One sandbox: its machine, its link and its state.
+ *
+ * Theory of operation
+ * -------------------
+ * Three threads meet here: the handler that creates or deletes it (which alone changes `vm` and `link`
+ * while the state is CREATING or STOPPING), handlers that use it (they take a reference to the link
+ * under `lock` and go on without it), and core's keeper, which turns the end of the process into FAILED.
+ * Whoever takes the machine apart holds `teardown`, so that it happens once and the keeper never looks
+ * at a machine that is being freed. The hub's callbacks only set a flag or read the console, and take
+ * neither lock. Lock order: teardown → lock.
+ */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/spawn.h"
+#include "base/str.h"
+#include "core/sandbox_internal.h"
+
+enum {
+	/* Until the agent has confirmed its identity; a restored machine takes 0.2 s. */
+	RESUME_TIMEOUT_MS = 30000,
+	ADOPT_TIMEOUT_MS = 10000,
+	/* From the end of the link to the end of its process. */
+	DEATH_NOTICE_MS = 500,
+	ENTROPY_BYTES = 64,
+};
+
+/* ---- life of the object ---- */
+
+static char *xstrdup(const char *s)
+{
+	char *copy = strdup(s);
+
+	if (!copy)
+		abort();
+	return copy;
+}
+
+/* RFC 9562, version 4. */
+static void make_id(char dst[SANDBOX_ID_SIZE])
+{
+	uint8_t b[16];
+
+	randombytes_buf(b, sizeof(b));
+	b[6] = (b[6] & 0x0F) | 0x40;
+	b[8] = (b[8] & 0x3F) | 0x80;
+	(void)snprintf(dst, SANDBOX_ID_SIZE,
+		"%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+		b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+		b[15]);
+}
+
+static struct sandbox *alloc(struct core *core, const char *data_dir, const char *id,
+	const struct engine_info *engine)
+{
+	struct sandbox *sb = xnew(struct sandbox);
+	pthread_condattr_t attr;
+
+	atomic_init(&sb->refs, 1);
+	sb->core = core;
+	(void)snprintf(sb->id, sizeof(sb->id), "%s", id);
+	sb->engine = engine->name;
+	sb->isolation = engine->isolation;
+	if (asprintf(&sb->dir, "%s/sandboxes/%s", data_dir, id) < 0)
+		abort();
+	(void)pthread_mutex_init(&sb->lock, NULL); /* these never fail on Linux */
+	(void)pthread_mutex_init(&sb->teardown, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&sb->changed, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return sb;
+}
+
+struct sandbox *sandbox_new(struct core *core, const char *data_dir, const struct template *t,
+	const struct sandbox_spec *spec, const struct engine_info *engine)
+{
+	char id[SANDBOX_ID_SIZE];
+	struct sandbox *sb;
+
+	make_id(id);
+	sb = alloc(core, data_dir, id, engine);
+	sb->template = xstrdup(t->name);
+	sb->version = xstrdup(t->version);
+	sb->metadata = spec->metadata ? json_deep_copy(spec->metadata) : json_object();
+	sb->env = spec->env ? json_deep_copy(spec->env) : json_object();
+	if (spec->idempotency_key)
+		sb->idempotency_key = xstrdup(spec->idempotency_key);
+	sb->created_ms = clock_real_ms();
+	sb->ttl_seconds = spec->ttl_seconds ? spec->ttl_seconds : DEFAULT_TTL_SECONDS;
+	sb->accel = t->image.accel;
+	sb->cpus = t->image.cpus;
+	sb->memory_bytes = t->image.memory_bytes;
+	sandbox_touch(sb);
+	return sb;
+}
+
+static json_t *load_object(const char *text)
+{
+	json_t *json = json_loads(text, 0, NULL);
+
+	if (json_is_object(json))
+		return json;
+	json_decref(json);
+	return json_object();
+}
+
+struct sandbox *sandbox_from_row(struct core *core, const char *data_dir,
+	const struct store_sandbox *row, const struct engine_info *engine)
+{
+	struct sandbox *sb = alloc(core, data_dir, row->id, engine);
+
+	sb->template = xstrdup(row->template);
+	sb->version = xstrdup(row->version);
+	sb->metadata = load_object(row->metadata);
+	sb->env = load_object(row->env);
+	if (row->idempotency_key)
+		sb->idempotency_key = xstrdup(row->idempotency_key);
+	if (row->failure)
+		sb->failure = xstrdup(row->failure);
+	sb->created_ms = row->created_ms;
+	sb->ttl_seconds = row->ttl_seconds;
+	sb->boot_ms = row->boot_ms;
+	if (accel_from_name(row->accel, &sb->accel) < 0)
+		sb->accel = engine->accel;
+	sb->cpus = (unsigned int)row->cpus;
+	sb->memory_bytes = (uint64_t)row->memory_bytes;
+	sandbox_touch(sb);
+	return sb;
+}
+
+struct sandbox *sandbox_ref(struct sandbox *sb)
+{
+	atomic_fetch_add(&sb->refs, 1);
+	return sb;
+}
+
+struct sandbox *sandbox_unref(struct sandbox *sb)
+{
+	if (!sb || atomic_fetch_sub(&sb->refs, 1) > 1)
+		return NULL;
+	assert(!sb->vm && !sb->link);
+	free(sb->dir);
+	free(sb->template);
+	free(sb->version);
+	free(sb->idempotency_key);
+	free(sb->failure);
+	json_decref(sb->metadata);
+	json_decref(sb->env);
+	pthread_mutex_destroy(&sb->lock);
+	pthread_mutex_destroy(&sb->teardown);
+	pthread_cond_destroy(&sb->changed);
+	free(sb);
+	return NULL;
+}
+
+const char *sandbox_id(const struct sandbox *sb)
+{
+	return sb->id;
+}
+
+void sandbox_touch(struct sandbox *sb)
+{
+	atomic_store(&sb->expires_mono_ms, clock_mono_ms() + sb->ttl_seconds * 1000);
+}
+
+/* ---- state ---- */
+
+/* The lock is held. */
+static bool set_state_locked(struct sandbox *sb, enum sandbox_state to)
+{
+	if (!sandbox_state_may(sb->state, to))
+		return false;
+	sb->state = to;
+	pthread_cond_broadcast(&sb->changed);
+	return true;
+}
+
+bool sandbox_set_state(struct sandbox *sb, enum sandbox_state to)
+{
+	bool ok;
+
+	pthread_mutex_lock(&sb->lock);
+	ok = set_state_locked(sb, to);
+	pthread_mutex_unlock(&sb->lock);
+	return ok;
+}
+
+enum sandbox_state sandbox_state_of(struct sandbox *sb)
+{
+	enum sandbox_state state;
+
+	pthread_mutex_lock(&sb->lock);
+	state = sb->state;
+	pthread_mutex_unlock(&sb->lock);
+	return state;
+}
+
+void sandbox_wait_created(struct sandbox *sb)
+{
+	pthread_mutex_lock(&sb->lock);
+	while (sb->state == SANDBOX_CREATING)
+		pthread_cond_wait(&sb->changed, &sb->lock);
+	pthread_mutex_unlock(&sb->lock);
+}
+
+void sandbox_wait_deleted(struct sandbox *sb)
+{
+	pthread_mutex_lock(&sb->lock);
+	while (sb->state != SANDBOX_DELETED)
+		pthread_cond_wait(&sb->changed, &sb->lock);
+	pthread_mutex_unlock(&sb->lock);
+}
+
+void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
+{
+	int64_t left = atomic_load(&sb->expires_mono_ms) - clock_mono_ms();
+
+	*ret = (struct sandbox_info){
+		.template = xstrdup(sb->template),
+		.metadata = json_deep_copy(sb->metadata), /* a reader of its own may count references */
+		.engine = sb->engine,
+		.isolation = sb->isolation,
+		.accel = sb->accel,
+		.cpus = sb->cpus,
+		.memory_bytes = sb->memory_bytes,
+		.created_ms = sb->created_ms,
+		.expires_ms = clock_real_ms() + left,
+		.ttl_seconds = sb->ttl_seconds,
+		.boot_mode = "snapshot",
+	};
+	memcpy(ret->id, sb->id, sizeof(ret->id));
+	pthread_mutex_lock(&sb->lock);
+	ret->state = sb->state;
+	ret->failure = sb->failure ? xstrdup(sb->failure) : NULL;
+	ret->boot_ms = sb->boot_ms;
+	ret->pid = sb->vm ? sb->vm->pid : 0;
+	pthread_mutex_unlock(&sb->lock);
+}
+
+void sandbox_info_done(struct sandbox_info *info)
+{
+	free(info->template);
+	free(info->failure);
+	json_decref(info->metadata);
+	*info = (struct sandbox_info){0};
+}
+
+/* ---- the machine ---- */
+
+static void on_end(void *user)
+{
+	struct sandbox *sb = user;
+
+	atomic_store(&sb->ended, true);
+	core_wake_keeper(sb->core);
+}
+
+static void on_console(void *user)
+{
+	struct sandbox *sb = user;
+
+	/* `vm` is set before the watch and freed after it; a closed console stays silent. */
+	if (vm_drain_console(sb->vm))
+		link_hub_rearm(sb->console_watch);
+}
+
+/* Connects a started or adopted machine: watches and link. */
+static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, bool padded,
+	struct err *err)
+{
+	struct link *link = NULL;
+	int r;
+
+	pthread_mutex_lock(&sb->lock);
+	sb->vm = vm;
+	pthread_mutex_unlock(&sb->lock);
+	r = link_new(hub, vm_take_link(vm), padded, &link, err);
+	if (r == 0)
+		r = link_hub_watch(hub, vm->console_fd, on_console, sb, &sb->console_watch, err);
+	if (r == 0)
+		r = link_hub_watch(hub, vm->pidfd, on_end, sb, &sb->end_watch, err);
+	pthread_mutex_lock(&sb->lock);
+	sb->link = link;
+	pthread_mutex_unlock(&sb->lock);
+	return r;
+}
+
+static json_t *resume_request(const struct sandbox *sb)
+{
+	uint8_t entropy[ENTROPY_BYTES], machine_id[16];
+	char entropy_text[sodium_base64_ENCODED_LEN(ENTROPY_BYTES, sodium_base64_VARIANT_ORIGINAL)];
+	char machine_id_text[2 * sizeof(machine_id) + 1];
+	char hostname[32];
+
+	randombytes_buf(entropy, sizeof(entropy));
+	randombytes_buf(machine_id, sizeof(machine_id));
+	(void)sodium_bin2base64(entropy_text, sizeof(entropy_text), entropy, sizeof(entropy),
+		sodium_base64_VARIANT_ORIGINAL);
+	str_hex(machine_id_text, machine_id, sizeof(machine_id));
+	(void)snprintf(hostname, sizeof(hostname), "sandbox-%.8s", sb->id);
+	return json_pack("{s:s, s:I, s:s, s:s, s:s, s:O}", "op", "resume", "time_ns",
+		(json_int_t)clock_real_ns(), "entropy", entropy_text, "hostname", hostname,
+		"machine_id", machine_id_text, "env", sb->env);
+}
+
+/* The link says only that it broke; the process knows more. */
+static void explain_boot_failure(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	char why[256];
+
+	if (!spawn_ended(sb->vm->pidfd, DEATH_NOTICE_MS))
+		return;
+	vm_reap(sb->vm);
+	ops->why_dead(sb->vm, why, sizeof(why));
+	(void)err_set(err, ERR_ENGINE, -EIO, "the machine did not start: %s", why);
+}
+
+int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	const struct template *t, struct err *err)
+{
+	_cleanup_free_ char *disk = fs_join(t->image.dir, "scratch.ext4");
+	_cleanup_free_ char *own_disk = fs_join(sb->dir, "scratch.ext4");
+	const struct vm_spec spec = {.image = &t->image, .dir = sb->dir};
+	int64_t start = clock_mono_ms();
+	struct vm *vm;
+	int r;
+
+	if (mkdir(sb->dir, 0700) < 0)
+		return err_set_errno(err, -errno, "can't make the folder %s", sb->dir);
+	r = fs_clone(disk, own_disk, 0600, err);
+	if (r == 0)
+		r = ops->start(&spec, &vm, err);
+	if (r < 0)
+		return r;
+	r = attach(sb, hub, vm, false, err);
+	if (r == 0)
+		r = link_call(sb->link, resume_request(sb), RESUME_TIMEOUT_MS, NULL, err);
+	if (r == -EPIPE)
+		explain_boot_failure(sb, ops, err);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&sb->lock);
+	sb->boot_ms = clock_mono_ms() - start;
+	pthread_mutex_unlock(&sb->lock);
+	return 0;
+}
+
+int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	struct err *err)
+{
+	struct vm *vm;
+	int r = ops->adopt(sb->dir, &vm, err);
+
+	if (r < 0)
+		return r;
+	r = attach(sb, hub, vm, true, err);
+	if (r == 0)
+		r = link_call(sb->link, json_pack("{s:s}", "op", "stats"), ADOPT_TIMEOUT_MS, NULL,
+			err);
+	return r;
+}
+
+void sandbox_detach(struct sandbox *sb, bool keep)
+{
+	struct link *link;
+	struct vm *vm;
+
+	pthread_mutex_lock(&sb->teardown);
+	sb->end_watch = link_hub_unwatch(sb->end_watch);
+	sb->console_watch = link_hub_unwatch(sb->console_watch);
+	pthread_mutex_lock(&sb->lock);
+	link = sb->link;
+	sb->link = NULL;
+	vm = sb->vm;
+	sb->vm = NULL;
+	pthread_mutex_unlock(&sb->lock);
+	if (link)
+		link_fail(link, sb->failure ? sb->failure : "it was deleted");
+	link_unref(link);
+	if (vm && !keep)
+		vm_kill(vm);
+	vm_free(vm);
+	pthread_mutex_unlock(&sb->teardown);
+}
+
+void sandbox_check_end(struct sandbox *sb, const struct engine_ops *ops)
+{
+	char why[256];
+	bool ended = false;
+
+	pthread_mutex_lock(&sb->teardown);
+	if (sb->vm && atomic_load(&sb->ended)) {
+		vm_reap(sb->vm);
+		ops->why_dead(sb->vm, why, sizeof(why));
+		ended = true;
+	}
+	pthread_mutex_unlock(&sb->teardown);
+	if (ended)
+		(void)sandbox_fail(sb, why);
+}
+
+bool sandbox_fail(struct sandbox *sb, const char *why)
+{
+	bool failed;
+
+	pthread_mutex_lock(&sb->lock);
+	failed = set_state_locked(sb, SANDBOX_FAILED);
+	if (failed)
+		sb->failure = xstrdup(why);
+	pthread_mutex_unlock(&sb->lock);
+	if (!failed)
+		return false;
+	log_warn("sandbox failed", LOG_STR("sandbox", sb->id), LOG_STR("why", why));
+	sandbox_detach(sb, false);
+	core_note_failure(sb->core, sb);
+	return true;
+}
+
+/* ---- use ---- */
+
+/* A reference to the link of a running sandbox, or NULL with the reason why there is none. */
+static struct link *take_link(struct sandbox *sb, struct err *err)
+{
+	struct link *link = NULL;
+
+	sandbox_touch(sb);
+	pthread_mutex_lock(&sb->lock);
+	if (sb->state == SANDBOX_RUNNING && sb->link)
+		link = link_ref(sb->link);
+	else if (sb->failure)
+		(void)err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN,
+			"the sandbox failed: %s; create a new one", sb->failure);
+	else
+		(void)err_set(err, ERR_CONFLICT, -EHOSTDOWN, "the sandbox is %s",
+			sandbox_state_name(sb->state));
+	pthread_mutex_unlock(&sb->lock);
+	return link;
+}
+
+int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, struct err *err)
+{
+	struct link *link = take_link(sb, err);
+	int r;
+
+	if (!link) {
+		json_decref(request);
+		return -EHOSTDOWN;
+	}
+	r = link_open(link, request, ret, err);
+	link_unref(link);
+	return r == -EPIPE ? sandbox_explain(sb, err) : r;
+}
+
+int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, json_t **ret,
+	struct err *err)
+{
+	struct link *link = take_link(sb, err);
+	int r;
+
+	if (!link) {
+		json_decref(request);
+		return -EHOSTDOWN;
+	}
+	r = link_call(link, request, timeout_ms, ret, err);
+	link_unref(link);
+	return r == -EPIPE ? sandbox_explain(sb, err) : r;
+}
+
+int sandbox_explain(struct sandbox *sb, struct err *err)
+{
+	struct timespec deadline = clock_deadline(DEATH_NOTICE_MS);
+	char why[256];
+	int r = 0;
+
+	pthread_mutex_lock(&sb->lock);
+	while (sb->state == SANDBOX_RUNNING && r == 0)
+		r = pthread_cond_timedwait(&sb->changed, &sb->lock, &deadline);
+	pthread_mutex_unlock(&sb->lock);
+	/* The link is broken, yet the machine runs: it is of no use to anybody. */
+	if (r == ETIMEDOUT)
+		(void)sandbox_fail(sb, err_msg(err));
+	pthread_mutex_lock(&sb->lock);
+	(void)snprintf(why, sizeof(why), "%s",
+		sb->failure ? sb->failure : "it was deleted");
+	pthread_mutex_unlock(&sb->lock);
+	return err_set(err, ERR_SANDBOX_FAILED, -EPIPE, "the sandbox is gone: %s", why);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Baked templates on disk: finding, reading and checking them.
+ *
+ * <templates>/<name>/current → <version>, and in <version>/: manifest.json, rootfs.ext4, scratch.ext4,
+ * kernel, initrd, memory, devices. A version's folder is never changed after it was renamed into place.
+ * template_build.h makes them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/engine.h"
+
+enum { TEMPLATE_NAME_MAX = 63 };
+
+/* The format of manifests and of what lies beside them, and what bakes them: a template of another
+ * format is refused with the advice to build it again. */
+enum { TEMPLATE_FORMAT = 1 };
+
+struct template {
+	char *name;
+	char *version;     /* hex digest of all that went into it */
+	char *description;
+	char *engine;      /* name of the engine that baked it */
+	char *engine_version; /* device states are good for one version only */
+	char *kernel;      /* language of its warm kernel, or NULL */
+	uint64_t size_bytes; /* what it takes on the disk */
+	uint64_t disk_bytes; /* size of the writable disk */
+	int64_t built_ms;
+	struct machine_image image;
+};
+
+struct template *template_free(struct template *t);
+DEFINE_CLEANUP(struct template *, template_free)
+#define _cleanup_template_ CLEANUP(template_freep)
+
+struct template_set;
+int template_set_new(const char *dir, struct template_set **ret, struct err *err);
+struct template_set *template_set_free(struct template_set *set);
+/* The folder, absolute; borrowed. */
+const char *template_set_dir(const struct template_set *set);
+
+/* Lower-case letters, digits, '-', '_', '.'; a letter or digit first; 1 to TEMPLATE_NAME_MAX bytes. */
+bool template_name_ok(const char *name);
+
+/*
+ * Reads a template by name or alias ("ubuntu-24.04", "code-interpreter-v1" …). ERR_TEMPLATE_UNKNOWN
+ * names those that exist; ERR_TEMPLATE_STALE says which command bakes it again.
+ */
+int template_load(struct template_set *set, const char *name, struct template **ret,
+	struct err *err);
+
+/* The same by name only: ERR_TEMPLATE_NOT_FOUND. */
+int template_get(struct template_set *set, const char *name, struct template **ret, struct err *err);
+
+/* All that can be read, by name; the caller frees each and the array. */
+int template_list(struct template_set *set, struct template ***ret, size_t *ret_n, struct err *err);
+
+/* Removes it. ERR_TEMPLATE_NOT_FOUND. */
+int template_remove(struct template_set *set, const char *name, struct err *err);

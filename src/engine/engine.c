@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all engines share: the table of drivers, names, and the end of a vm. */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+
+#include "base/spawn.h"
+
+static const char *const accel_names[] = {
+	[ACCEL_KVM] = "kvm",
+	[ACCEL_TCG] = "tcg",
+};
+static_assert(ARRAY_SIZE(accel_names) == _ACCEL_MAX, "every accelerator has a name");
+
+const struct engine_ops *const engines[] = {&qemu_ops, NULL};
+
+const char *accel_name(enum accel a)
+{
+	assert(a < _ACCEL_MAX);
+	return accel_names[a];
+}
+
+int accel_from_name(const char *name, enum accel *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(accel_names); i++) {
+		if (strcmp(accel_names[i], name) == 0) {
+			*ret = (enum accel)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int vm_take_link(struct vm *vm)
+{
+	return steal_fd(&vm->link_fd);
+}
+
+bool vm_drain_console(struct vm *vm)
+{
+	char data[VM_CONSOLE_BYTES];
+	ssize_t n;
+
+	while ((n = recv(vm->console_fd, data, sizeof(data), MSG_DONTWAIT)) > 0) {
+		size_t len = (size_t)n, keep = MIN(vm->console_len, sizeof(vm->console) - len);
+
+		memmove(vm->console, vm->console + vm->console_len - keep, keep);
+		memcpy(vm->console + keep, data, len);
+		vm->console_len = keep + len;
+	}
+	return n < 0 && errno == EAGAIN;
+}
+
+void vm_reap(struct vm *vm)
+{
+	if (vm->is_child)
+		vm->status = spawn_wait(vm->pidfd);
+	vm->is_child = false;
+}
+
+void vm_kill(struct vm *vm)
+{
+	(void)pidfd_send_signal(vm->pidfd, SIGKILL, NULL, 0); /* fails when it has ended already */
+	(void)spawn_ended(vm->pidfd, -1);
+	vm_reap(vm);
+}
+
+struct vm *vm_free(struct vm *vm)
+{
+	if (!vm)
+		return NULL;
+	cleanup_close(&vm->pidfd);
+	cleanup_close(&vm->link_fd);
+	cleanup_close(&vm->console_fd);
+	free(vm->dir);
+	vm->ops->free(vm);
+	return NULL;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine interface: how a machine is started, reached, captured and ended.
+ *
+ * Theory of operation
+ * -------------------
+ * A *machine image* is what the template bake leaves: a read-only base disk, a kernel with its
+ * initramfs, and, once booted and warmed, the memory and the device state of the running machine.
+ * A *vm* is one running machine: a process outside of the daemon with a folder of its own, in which
+ * its writable disk and its sockets lie. The daemon may die at any moment: the vm runs on, and
+ * `adopt` finds it again by what it left in its folder (`vm.json`).
+ *
+ * A vm is used by one thread at a time, except `vm_kill()` and the pidfd, which any thread may use.
+ * All calls may block for as long as the engine takes, bounded by the deadlines in the drivers.
+ * No caller looks at which engine it has: what an engine can't do is declared in `engine_info` and
+ * answered with ERR_UNSUPPORTED.
+ *
+ * What an engine process says (sockets, files in the vm's folder) is input, never trusted.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+enum accel {
+	ACCEL_KVM, /* hardware virtualisation */
+	ACCEL_TCG, /* software emulation */
+	_ACCEL_MAX,
+};
+
+const char *accel_name(enum accel a);
+/* 0 or -EINVAL. */
+int accel_from_name(const char *name, enum accel *ret);
+
+/* What this machine offers, found by the engine's probe. */
+struct engine_info {
+	const char *name;      /* "qemu" */
+	const char *isolation; /* "microvm" */
+	bool available;
+	enum accel accel; /* the best one that works */
+	char version[64]; /* of the engine's program, "" when not available */
+	uint64_t tsc_khz; /* of this machine, where guests depend on it (software emulation); else 0 */
+	char why[256];    /* why not available, or why this accel */
+};
+
+/* What a machine is; fixed by the bake, the same for every vm of a template. */
+struct machine_image {
+	char *dir;     /* absolute; holds rootfs.ext4, scratch.ext4, kernel, initrd, memory, devices */
+	enum accel accel;
+	char *cpu_model; /* the engine's name for it; snapshots move between hosts only with one */
+	unsigned int cpus;
+	uint64_t memory_bytes;
+	uint64_t tsc_khz; /* what its guest believes; 0 where that does not matter */
+};
+
+/* Where a new vm lives and what it starts from. */
+struct vm_spec {
+	const struct machine_image *image;
+	const char *dir; /* absolute, the vm's own; `scratch.ext4` in it is its writable disk */
+	bool cold;       /* boot the kernel; else restore from the image's memory and devices */
+	const char *memory_path; /* cold only: file to be created that becomes the image's memory */
+};
+
+enum { VM_CONSOLE_BYTES = 4096 };
+
+struct vm;
+
+struct engine_ops {
+	const char *name;
+
+	/* The processor that a template is baked for, in the engine's words. */
+	const char *cpu_models[_ACCEL_MAX];
+
+	/* Finds out what works here; fills *ret always. Cheap enough for each start of the daemon. */
+	void (*probe)(struct engine_info *ret);
+
+	/* Starts a machine. On success its process runs and its link can be connected. */
+	int (*start)(const struct vm_spec *spec, struct vm **ret, struct err *err);
+
+	/* Takes over a machine that an earlier daemon started in that folder; -ESRCH when it is gone. */
+	int (*adopt)(const char *dir, struct vm **ret, struct err *err);
+
+	/* Stops the vCPUs and writes the device state to `path`. The machine stays stopped. */
+	int (*save_devices)(struct vm *vm, const char *path, struct err *err);
+
+	/* Why the process ended, for people ("guest kernel panic: …"). Called after its end. */
+	void (*why_dead)(struct vm *vm, char *msg, size_t size);
+
+	/* Frees what the driver allocated; the process is dead or abandoned by then. */
+	void (*free)(struct vm *vm);
+};
+
+/*
+ * What all drivers share of a vm. A driver embeds it first in its own struct.
+ */
+struct vm {
+	const struct engine_ops *ops;
+	char *dir;         /* owned */
+	enum accel accel;
+	pid_t pid;
+	int pidfd;         /* owned; readable once the process has ended */
+	int link_fd;       /* owned until taken by vm_take_link(); connected, -1 after */
+	int console_fd;    /* owned; the guest's console, non-blocking */
+	bool is_child;     /* ours to reap */
+	int status;        /* after vm_reap(): exit status or 128 + signal, -1 when not known */
+	size_t console_len;
+	char console[VM_CONSOLE_BYTES]; /* the last that the guest's console said */
+};
+
+extern const struct engine_ops qemu_ops;
+
+/* The engines of this build, strongest isolation and longest proven first; NULL-terminated. */
+extern const struct engine_ops *const engines[];
+
+/* Hands over the connected socket of the guest link. */
+int vm_take_link(struct vm *vm);
+
+/* Reads what the guest wrote to its console, keeping the end of it; never waits. The console must be
+ * read, or the guest's kernel waits for its own messages to be taken. False at its end. */
+bool vm_drain_console(struct vm *vm);
+
+/* Kills the process and waits for its end. */
+void vm_kill(struct vm *vm);
+
+/* Takes the exit status of a process that has ended (its pidfd is readable). */
+void vm_reap(struct vm *vm);
+
+/* Frees the handle; the process runs on unless it was killed. Returns NULL. */
+struct vm *vm_free(struct vm *vm);

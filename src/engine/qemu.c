@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The qemu engine: microVMs by QEMU's `microvm` machine, with KVM or in software.
+ *
+ * Theory of operation
+ * -------------------
+ * Memory is one file, mapped by QEMU: shared for the cold boot of a bake, so that the file is the
+ * memory once the machine is stopped; private for every sandbox, so that all of them share the pages
+ * of the file and pay for what they write. The device state is a second, small file, loaded with
+ * -incoming; the machine runs as soon as that is done.
+ *
+ * Sockets (guest link, console, QMP) are made and listened on by us, in the vm's folder, and passed to
+ * QEMU as descriptors. So they can be connected before QEMU has started, nobody waits for a path to
+ * appear, and a later daemon connects to the same names.
+ *
+ * The device set is fixed by the bake: a restored machine must have the same, in the same order. Change
+ * it only together with TEMPLATE_FORMAT.
+ *
+ * QEMU is the wall between the guest and this machine, and may be taken over by its guest: it runs with
+ * its seccomp filter on (no new programs, no other ids), without network, without default devices.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/fs.h"
+#include "base/parse.h"
+#include "base/spawn.h"
+#include "base/str.h"
+#include "engine/engine.h"
+#include "engine/kvm_probe.h"
+#include "engine/qemu_version.h"
+#include "engine/qmp.h"
+#include "engine/tsc.h"
+#include "engine/unix_socket.h"
+
+#define PROGRAM "qemu-system-x86_64"
+#define PACKAGE "qemu-system-x86"
+
+enum {
+	VERSION_MIN = 702, /* 7.2: Debian 12's, the oldest that was tried */
+	QMP_TIMEOUT_MS = 30000,
+	VM_JSON_MAX = 4096,
+	/* Translated code that one VM may keep; QEMU's own default is a quarter of all memory. */
+	TCG_CACHE_MIB = 128,
+	ARGS_MAX = 64,
+};
+
+/* Descriptors of the QEMU process. */
+enum {
+	FD_STDIN,
+	FD_STDOUT,
+	FD_STDERR,
+	FD_LINK,
+	FD_CONSOLE,
+	FD_QMP,
+	FD_DEVICES,
+	_FD_MAX,
+};
+
+/* The kernel's command line; what each word is for stands in docs/engines.md. */
+#define KERNEL_COMMAND_LINE                                                                       \
+	"console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on "                      \
+	"tsc=reliable no_timer_check nowatchdog nokaslr mitigations=off "                          \
+	"transparent_hugepage=never audit=0 selinux=0 apparmor=0"
+
+/* ---- probe ---- */
+
+/* Reads what a program prints, up to size - 1 bytes. */
+static int read_output(const char *const argv[], char *out, size_t size, struct err *err)
+{
+	_cleanup_close_ int rd = -1, wr = -1, pidfd = -1;
+	struct spawn sp = {.argv = argv, .fds = {-1, -1, -1}, .n_fds = 3};
+	int pipe_fds[2];
+	size_t len = 0;
+	ssize_t n;
+	pid_t pid;
+	int r;
+
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return err_set_errno(err, -errno, "can't make a pipe");
+	rd = pipe_fds[0];
+	wr = pipe_fds[1];
+	sp.fds[FD_STDOUT] = wr;
+	r = spawn_start(&sp, &pid, &pidfd, err);
+	if (r < 0)
+		return r;
+	(void)close(steal_fd(&wr));
+	while (len < size - 1 && (n = read(rd, out + len, size - 1 - len)) > 0)
+		len += (size_t)n;
+	out[len] = '\0';
+	return spawn_wait(pidfd) == 0 ? 0 : err_set(err, ERR_ENGINE, -EIO, "%s failed", argv[0]);
+}
+
+static void qemu_probe(struct engine_info *ret)
+{
+	static const char *const argv[] = {PROGRAM, "--version", NULL};
+	struct err err = {0};
+	char text[512];
+	int version;
+
+	*ret = (struct engine_info){.name = "qemu", .isolation = "microvm", .accel = ACCEL_TCG};
+	if (read_output(argv, text, sizeof(text), &err) < 0) {
+		(void)snprintf(ret->why, sizeof(ret->why),
+			"QEMU is missing (" PROGRAM "): sudo apt-get install " PACKAGE);
+		return;
+	}
+	version = qemu_parse_version(text, ret->version, sizeof(ret->version));
+	if (version < VERSION_MIN) {
+		(void)snprintf(ret->why, sizeof(ret->why),
+			"QEMU %s is too old (7.2 at least): install a newer " PACKAGE,
+			version ? ret->version : "of unknown version");
+		return;
+	}
+	ret->available = true;
+	if (kvm_probe(ret->why, sizeof(ret->why)))
+		ret->accel = ACCEL_KVM;
+	else
+		ret->tsc_khz = tsc_measure_khz();
+}
+
+/* ---- start ---- */
+
+/*
+ * Named, for a snapshot moves between hosts only with a fixed model; less what QEMU can't translate,
+ * about which it would warn. docs/engines.md has the figures of the choice.
+ */
+#define TCG_CPU_MODEL "Haswell,-x2apic,-tsc-deadline,-invpcid,-spec-ctrl,-pcid"
+
+struct args {
+	const char *argv[ARGS_MAX];
+	unsigned int n;
+	char *owned[16]; /* those that were formatted, to be freed */
+	unsigned int n_owned;
+};
+
+static void args_done(struct args *a)
+{
+	for (unsigned int i = 0; i < a->n_owned; i++)
+		free(a->owned[i]);
+}
+
+static void add(struct args *a, const char *arg)
+{
+	assert(a->n < ARGS_MAX - 1);
+	a->argv[a->n++] = arg;
+}
+
+static void addf(struct args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void addf(struct args *a, const char *fmt, ...)
+{
+	char *arg;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&arg, fmt, ap) < 0)
+		abort();
+	va_end(ap);
+	assert(a->n_owned < ARRAY_SIZE(a->owned));
+	a->owned[a->n_owned++] = arg;
+	add(a, arg);
+}
+
+static void add_machine(struct args *a, const struct vm_spec *spec)
+{
+	const struct machine_image *image = spec->image;
+
+	add(a, PROGRAM);
+	add(a, "-nodefaults");
+	add(a, "-no-user-config");
+	add(a, "-nographic");
+	add(a, "-no-reboot");
+	add(a, "-sandbox");
+	add(a, "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+	add(a, "-machine");
+	add(a, "microvm,memory-backend=ram,x-option-roms=off,auto-kernel-cmdline=off,rtc=off");
+	add(a, "-accel");
+	if (image->accel == ACCEL_KVM)
+		add(a, "kvm");
+	else
+		addf(a, "tcg,tb-size=%d", TCG_CACHE_MIB);
+	add(a, "-cpu");
+	add(a, image->cpu_model);
+	add(a, "-smp");
+	addf(a, "%u", image->cpus);
+	add(a, "-m");
+	addf(a, "%lluM", (unsigned long long)(image->memory_bytes >> 20));
+	add(a, "-object");
+	if (spec->cold)
+		addf(a, "memory-backend-file,id=ram,size=%llu,mem-path=%s,share=on",
+			(unsigned long long)image->memory_bytes, spec->memory_path);
+	else
+		addf(a, "memory-backend-file,id=ram,size=%llu,mem-path=%s/memory,share=off",
+			(unsigned long long)image->memory_bytes, image->dir);
+}
+
+static void add_devices(struct args *a, const struct vm_spec *spec)
+{
+	add(a, "-global");
+	add(a, "virtio-mmio.force-legacy=false");
+	/* The templates' folder holds no commas: their names are checked. */
+	add(a, "-drive");
+	addf(a, "if=none,id=base,file=%s/rootfs.ext4,format=raw,readonly=on,file.locking=off",
+		spec->image->dir);
+	add(a, "-device");
+	add(a, "virtio-blk-device,drive=base,serial=base");
+	add(a, "-drive");
+	add(a, "if=none,id=scratch,file=scratch.ext4,format=raw,discard=unmap,file.locking=off");
+	add(a, "-device");
+	add(a, "virtio-blk-device,drive=scratch,serial=scratch");
+	add(a, "-device");
+	add(a, "virtio-rng-device");
+	add(a, "-device");
+	add(a, "virtio-serial-device,max_ports=2");
+	add(a, "-chardev");
+	addf(a, "socket,id=link,fd=%d,server=on,wait=off", FD_LINK);
+	add(a, "-device");
+	add(a, "virtserialport,chardev=link,name=pandastack.link");
+	add(a, "-chardev");
+	addf(a, "socket,id=console,fd=%d,server=on,wait=off", FD_CONSOLE);
+	add(a, "-serial");
+	add(a, "chardev:console");
+	add(a, "-chardev");
+	addf(a, "socket,id=qmp,fd=%d,server=on,wait=off", FD_QMP);
+	add(a, "-mon");
+	add(a, "chardev=qmp,mode=control");
+}
+
+static void add_start(struct args *a, const struct vm_spec *spec)
+{
+	if (spec->cold) {
+		add(a, "-kernel");
+		addf(a, "%s/kernel", spec->image->dir);
+		add(a, "-initrd");
+		addf(a, "%s/initrd", spec->image->dir);
+		add(a, "-append");
+		/* Calibration against an emulated timer takes long, and now and then for ever. */
+		if (spec->image->accel == ACCEL_TCG)
+			addf(a, KERNEL_COMMAND_LINE " tsc_early_khz=%llu lpj=4000000",
+				(unsigned long long)spec->image->tsc_khz);
+		else
+			add(a, KERNEL_COMMAND_LINE);
+	} else {
+		/* The device state was saved by xen-save-devices-state, which writes no
+		 * configuration section. */
+		add(a, "-global");
+		add(a, "migration.send-configuration=off");
+		add(a, "-incoming");
+		addf(a, "fd:%d", FD_DEVICES);
+	}
+}
+
+/* Field 22 of /proc/PID/stat: when the process started. With the pid, it names one process. */
+static int start_time(pid_t pid, uint64_t *ret)
+{
+	_cleanup_close_ int fd = -1;
+	char text[1024], *p, *save = NULL;
+	ssize_t n;
+
+	(void)snprintf(text, sizeof(text), "/proc/%d/stat", (int)pid);
+	fd = open(text, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return -ESRCH;
+	text[n] = '\0';
+	p = strrchr(text, ')'); /* the command's name may hold anything */
+	if (!p)
+		return -EPROTO;
+	p = strtok_r(p + 1, " ", &save);
+	for (int field = 3; p && field < 22; field++)
+		p = strtok_r(NULL, " ", &save);
+	return p ? parse_u64(p, 0, UINT64_MAX, ret) : -EPROTO;
+}
+
+/* What a later daemon needs to find the vm again. */
+static int write_vm_json(const struct vm *vm, struct err *err)
+{
+	_cleanup_free_ char *path = fs_join(vm->dir, "vm.json");
+	_cleanup_free_ char *text = NULL;
+	uint64_t started;
+	int r = start_time(vm->pid, &started);
+
+	if (r < 0)
+		return err_set_errno(err, r, "QEMU ended at once");
+	if (asprintf(&text, "{\"engine\":\"qemu\",\"accel\":\"%s\",\"pid\":%d,\"started\":%llu}\n",
+		    accel_name(vm->accel), (int)vm->pid, (unsigned long long)started) < 0)
+		abort();
+	return fs_write_atomic(path, text, strlen(text), 0600, err);
+}
+
+static struct vm *new_vm(const char *dir, enum accel accel)
+{
+	struct vm *vm = xnew(struct vm);
+
+	vm->ops = &qemu_ops;
+	vm->dir = strdup(dir);
+	if (!vm->dir)
+		abort();
+	vm->accel = accel;
+	vm->pidfd = vm->link_fd = vm->console_fd = vm->status = -1;
+	return vm;
+}
+
+static int connect_vm(struct vm *vm, int dir_fd, struct err *err)
+{
+	vm->link_fd = unix_connect(dir_fd, "link.sock");
+	vm->console_fd = unix_connect(dir_fd, "console.sock");
+	if (vm->link_fd < 0 || vm->console_fd < 0)
+		return err_set(err, ERR_ENGINE, vm->link_fd < 0 ? vm->link_fd : vm->console_fd,
+			"can't reach QEMU's sockets");
+	return 0;
+}
+
+static int open_fds(const struct vm_spec *spec, int dir_fd, int fds[_FD_MAX], struct err *err)
+{
+	_cleanup_free_ char *devices = fs_join(spec->image->dir, "devices");
+
+	fds[FD_STDOUT] = fds[FD_STDERR] =
+		openat(dir_fd, "qemu.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fds[FD_STDOUT] < 0)
+		return err_set_errno(err, -errno, "can't make %s/qemu.log", spec->dir);
+	fds[FD_LINK] = unix_listen(dir_fd, "link.sock");
+	fds[FD_CONSOLE] = unix_listen(dir_fd, "console.sock");
+	fds[FD_QMP] = unix_listen(dir_fd, "qmp.sock");
+	for (int i = FD_LINK; i <= FD_QMP; i++) {
+		if (fds[i] < 0)
+			return err_set_errno(err, fds[i], "can't make a socket in %s", spec->dir);
+	}
+	if (spec->cold)
+		return 0;
+	fds[FD_DEVICES] = open(devices, O_RDONLY | O_CLOEXEC);
+	if (fds[FD_DEVICES] < 0)
+		return err_set_errno(err, -errno, "can't open %s", devices);
+	return 0;
+}
+
+static int qemu_start(const struct vm_spec *spec, struct vm **ret, struct err *err)
+{
+	CLEANUP(args_done) struct args args = {0};
+	_cleanup_close_ int dir_fd = open(spec->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct spawn sp = {.argv = args.argv, .cwd = spec->dir, .n_fds = _FD_MAX, .new_session = true};
+	struct vm *vm;
+	int r;
+
+	if (dir_fd < 0)
+		return err_set_errno(err, -errno, "can't open %s", spec->dir);
+	for (int i = 0; i < _FD_MAX; i++)
+		sp.fds[i] = -1;
+	vm = new_vm(spec->dir, spec->image->accel);
+	add_machine(&args, spec);
+	add_devices(&args, spec);
+	add_start(&args, spec);
+	r = open_fds(spec, dir_fd, sp.fds, err);
+	if (r == 0)
+		r = connect_vm(vm, dir_fd, err);
+	if (r == 0) {
+		r = spawn_start(&sp, &vm->pid, &vm->pidfd, err);
+		vm->is_child = r == 0;
+	}
+	if (r == 0) {
+		r = write_vm_json(vm, err);
+		if (r < 0)
+			vm_kill(vm);
+	}
+	for (int i = FD_STDERR; i < _FD_MAX; i++)
+		cleanup_close(&sp.fds[i]); /* FD_STDOUT is the same as FD_STDERR */
+	if (r < 0) {
+		vm_free(vm);
+		return r;
+	}
+	*ret = vm;
+	return 0;
+}
+
+/* ---- the rest of the interface ---- */
+
+static int read_vm_json(const char *dir, pid_t *ret_pid, uint64_t *ret_started, enum accel *ret_accel,
+	struct err *err)
+{
+	_cleanup_free_ char *path = fs_join(dir, "vm.json"), *text = NULL;
+	const char *accel;
+	json_t *json;
+	json_int_t pid = 0, started = 0;
+	size_t len;
+	int r = fs_read(path, VM_JSON_MAX, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	json = json_loadb(text, len, 0, NULL);
+	r = json_unpack(json, "{s:s, s:I, s:I}", "accel", &accel, "pid", &pid, "started", &started);
+	if (r == 0 && pid > 1 && pid <= INT32_MAX)
+		r = accel_from_name(accel, ret_accel);
+	else
+		r = -EPROTO;
+	json_decref(json);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, r, "%s is damaged", path);
+	*ret_pid = (pid_t)pid;
+	*ret_started = (uint64_t)started;
+	return 0;
+}
+
+static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
+{
+	_cleanup_close_ int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	uint64_t started = 0, now;
+	enum accel accel = ACCEL_TCG;
+	struct vm *vm;
+	pid_t pid = 0;
+	int r;
+
+	if (dir_fd < 0)
+		return err_set_errno(err, -errno, "can't open %s", dir);
+	r = read_vm_json(dir, &pid, &started, &accel, err);
+	if (r < 0)
+		return r;
+	vm = new_vm(dir, accel);
+	vm->pid = pid;
+	vm->pidfd = pidfd_open(pid, 0);
+	/* The pid may be another process by now; once the pidfd is open it can't change any more. */
+	if (vm->pidfd < 0 || start_time(pid, &now) < 0 || now != started)
+		r = err_set(err, ERR_ENGINE, -ESRCH, "its QEMU has ended");
+	if (r == 0)
+		r = connect_vm(vm, dir_fd, err);
+	if (r < 0) {
+		vm_free(vm);
+		return r;
+	}
+	*ret = vm;
+	return 0;
+}
+
+static int qemu_save_devices(struct vm *vm, const char *path, struct err *err)
+{
+	_cleanup_close_ int dir_fd = open(vm->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct qmp qmp;
+	int r;
+
+	if (dir_fd < 0)
+		return err_set_errno(err, -errno, "can't open %s", vm->dir);
+	r = qmp_open(&qmp, dir_fd, "qmp.sock", err);
+	if (r < 0)
+		return r;
+	r = qmp_execute(&qmp, "stop", NULL, QMP_TIMEOUT_MS, NULL, err);
+	if (r == 0)
+		r = qmp_execute(&qmp, "xen-save-devices-state",
+			json_pack("{s:s, s:b}", "filename", path, "live", 0), QMP_TIMEOUT_MS, NULL,
+			err);
+	qmp_close(&qmp);
+	return r;
+}
+
+static size_t line_length(const char *text, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && text[n] != '\r' && text[n] != '\n')
+		n++;
+	return n;
+}
+
+/* The last line of a text that is not empty. */
+static void last_line(const char *text, size_t len, char *dst, size_t size)
+{
+	size_t start;
+
+	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+		len--;
+	start = len;
+	while (start > 0 && text[start - 1] != '\n')
+		start--;
+	str_printable(dst, size, text + start, len - start);
+}
+
+static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
+{
+	static const char panic[] = "Kernel panic - not syncing: ";
+	_cleanup_free_ char *path = fs_join(vm->dir, "qemu.log"), *log = NULL;
+	const char *at;
+	char line[200];
+	size_t len;
+
+	vm_drain_console(vm);
+	at = memmem(vm->console, vm->console_len, panic, strlen(panic));
+	if (at) {
+		at += strlen(panic);
+		len = (size_t)(vm->console + vm->console_len - at);
+		str_printable(line, sizeof(line), at, line_length(at, len));
+		(void)snprintf(msg, size, "its kernel panicked: %s", line);
+	} else if (fs_read(path, MIB(1), &log, &len, NULL) == 0 && len > 0) {
+		last_line(log, len, line, sizeof(line));
+		(void)snprintf(msg, size, "QEMU ended: %s", line);
+	} else if (vm->status > 128) {
+		(void)snprintf(msg, size, "QEMU was killed by signal %d%s", vm->status - 128,
+			vm->status == 137 ? " (out of memory on this machine?)" : "");
+	} else if (vm->status > 0) {
+		(void)snprintf(msg, size, "QEMU ended with status %d", vm->status);
+	} else {
+		last_line(vm->console, vm->console_len, line, sizeof(line));
+		(void)snprintf(msg, size, "the machine was shut down from inside (%s)", line);
+	}
+}
+
+static void qemu_free(struct vm *vm)
+{
+	free(vm); /* this driver keeps nothing of its own */
+}
+
+const struct engine_ops qemu_ops = {
+	.name = "qemu",
+	.cpu_models = {[ACCEL_KVM] = "host", [ACCEL_TCG] = TCG_CPU_MODEL},
+	.probe = qemu_probe,
+	.start = qemu_start,
+	.adopt = qemu_adopt,
+	.save_devices = qemu_save_devices,
+	.why_dead = qemu_why_dead,
+	.free = qemu_free,
+};

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running a command in a sandbox, for the routes that do (h_exec.c). */
+#pragma once
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "core/core.h"
+
+/* Everything is borrowed. `cmd` is for a shell; without it `argv` counts, up to a NULL or its end.
+ */
+struct command {
+	const char *cmd;
+	const char *argv[3];
+	const char *cwd;
+	const char *user;
+	const char *input; /* its stdin; NULL: at its end */
+	json_t *env;
+	int64_t timeout_ms;
+};
+
+/* Reads a client's request. */
+int command_read(const json_t *body, struct command *ret, struct err *err);
+
+/* Starts it, with its whole input on the way. */
+int command_open(struct sandbox *sb, const struct command *c, int client_fd,
+	struct link_stream **ret, struct err *err);
+
+/*
+ * Runs it to its end. *ret is the answer of the API (owned by the caller). After a failure, a
+ * timeout included, *ret_details may be set: what came until then. -ECONNRESET when the client went
+ * away.
+ */
+int command_run(struct sandbox *sb, const struct command *c, int client_fd, json_t **ret,
+	json_t **ret_details, struct err *err);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* About the server: health, version, metrics, engines, and whose key it is. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/buf.h"
+#include "http/handlers.h"
+#include "version.h"
+
+enum { METRICS_BYTES_MAX = 64 << 10 };
+
+static json_t *engine_json(const struct engine_info *e)
+{
+	return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "name", e->name, "isolation",
+		e->isolation, "available", e->available, "accel",
+		e->available ? accel_name(e->accel) : "", "version", e->version, "why", e->why);
+}
+
+int h_healthz(struct http_req *req, struct http_resp *resp, struct err *err)
+{
+	return http_resp_json(resp, 200,
+		json_pack("{s:s, s:o}", "status", "ok", "engine",
+			engine_json(core_engine(req->core))),
+		err);
+}
+
+int h_version(struct http_req *req, struct http_resp *resp, struct err *err)
+{
+	struct utsname u;
+
+	if (uname(&u) < 0)
+		return err_set_errno(err, -errno, "can't tell the machine's kind");
+	return http_resp_json(resp, 200,
+		json_pack("{s:s, s:s, s:s, s:s}", "service", "pandastack", "semver",
+			PANDASTACK_VERSION, "os", "linux", "arch", u.machine),
+		err);
+}
+
+/* The one that runs is known; others are asked what they find. */
+int h_engines(struct http_req *req, struct http_resp *resp, struct err *err)
+{
+	const struct engine_info *own = core_engine(req->core);
+	json_t *list = json_array();
+
+	for (size_t i = 0; engines[i]; i++) {
+		struct engine_info info = *own;
+		bool used = strcmp(engines[i]->name, own->name) == 0;
+		json_t *e;
+
+		if (!used)
+			engines[i]->probe(&info);
+		e = engine_json(&info);
+		(void)json_object_set_new(e, "selected", json_boolean(used));
+		(void)json_array_append_new(list, e);
+	}
+	return http_resp_json(resp, 200, list, err);
+}
+
+static int append_counter(struct buf *text, const char *name, const char *help, uint64_t value)
+{
+	return buf_appendf(text,
+		"# HELP pandastack_%s %s\n# TYPE pandastack_%s counter\n"
+		"pandastack_%s %" PRIu64 "\n",
+		name, help, name, name, value);
+}
+
+static int append_sandboxes(struct buf *text, const struct core_stats *stats)
+{
+	int r = buf_appendf(text,
+		"# HELP pandastack_sandboxes Sandboxes now, by state.\n"
+		"# TYPE pandastack_sandboxes gauge\n");
+
+	for (int s = 0; r == 0 && s < SANDBOX_DELETED; s++)
+		r = buf_appendf(text, "pandastack_sandboxes{state=\"%s\"} %u\n",
+			sandbox_state_name((enum sandbox_state)s), stats->sandboxes[s]);
+	return r;
+}
+
+static int append_requests(struct buf *text, struct http_stats *stats)
+{
+	int r = buf_appendf(text,
+		"# HELP pandastack_http_requests_total Requests answered, by status.\n"
+		"# TYPE pandastack_http_requests_total counter\n");
+
+	for (size_t i = 2; r == 0 && i < ARRAY_SIZE(stats->answers); i++)
+		r = buf_appendf(text, "pandastack_http_requests_total{status=\"%zuxx\"} %llu\n", i,
+			atomic_load(&stats->answers[i]));
+	return r;
+}
+
+int h_metrics(struct http_req *req, struct http_resp *resp, struct err *err)
+{
+	_cleanup_buf_ struct buf text = buf_init(METRICS_BYTES_MAX);
+	struct core_stats stats;
+	int r;
+
+	core_stats(req->core, &stats);
+	r = append_sandboxes(&text, &stats);
+	if (r == 0)
+		r = append_counter(
+			&text, "sandboxes_created_total", "Sandboxes created.", stats.created);
+	if (r == 0)
+		r = append_counter(
+			&text, "sandboxes_failed_total", "Sandboxes that failed.", stats.failed);
+	if (r == 0)
+		r = append_counter(&text, "sandboxes_expired_total",
+			"Sandboxes whose time ran out.", stats.expired);
+	if (r == 0)
+		r = append_counter(
+			&text, "sandboxes_deleted_total", "Sandboxes deleted.", stats.deleted);
+	if (r == 0)
+		r = buf_appendf(&text,
+			"# HELP pandastack_create_seconds Time from request to ready.\n"
+			"# TYPE pandastack_create_seconds summary\n"
+			"pandastack_create_seconds_sum %.6f\npandastack_create_seconds_count "
+			"%" PRIu64 "\n",
+			stats.create_seconds_sum, stats.created);
+	if (r == 0)
+		r = append_requests(&text, req->stats);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, r, "out of memory");
+	return http_resp_text(resp, 200, "text/plain; version=0.0.4; charset=utf-8", &text, err);
+}
+
+/* One owner, one workspace: the answer that clients of a shared service expect. */
+int h_me(struct http_req *req, struct http_resp *resp, struct err *err)
+{
+	return http_resp_json(resp, 200,
+		json_pack("{s:s, s:s, s:s, s:[s], s:s}", "user_id", "owner", "email", "",
+			"current_org", "default", "orgs", "default", "auth_method", "api_key"),
+		err);
+}
+
+int h_tokens_list(struct http_req *req, struct http_resp *resp, struct err *err)
+{
+	return http_resp_json(resp, 200, json_pack("{s:o}", "items", auth_list(req->auth)), err);
+}

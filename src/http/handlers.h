@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handlers that the table of routes names; the files h_<resource>.c hold them. */
+#pragma once
+
+#include "http/route.h"
+
+/* h_meta.c */
+http_handler_fn h_healthz, h_version, h_metrics, h_engines, h_me, h_tokens_list;
+
+/* h_sandboxes.c */
+http_handler_fn h_sandbox_create, h_sandbox_list, h_sandbox_get, h_sandbox_delete;
+
+/* h_exec.c */
+http_handler_fn h_exec, h_exec_stream;
+
+/* h_repl.c */
+http_handler_fn h_repl, h_repl_languages, h_session_create, h_session_list, h_session_run,
+	h_session_delete, h_session_interrupt, h_session_restart;
+
+/* h_fs.c */
+http_handler_fn h_fs_read, h_fs_write, h_fs_remove, h_fs_dir, h_fs_stat, h_fs_mkdir, h_fs_move;
+extern const struct http_upload h_fs_upload;
+
+/* h_templates.c */
+http_handler_fn h_template_list, h_template_get, h_template_delete;

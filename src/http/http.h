@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a route handler sees: the request, and the answer that it fills.
+ *
+ * A handler runs in the thread of its connection and reads from top to bottom; it may block. It
+ * returns 0 with *resp filled by one of the http_resp_…() functions, or a negative errno with *err
+ * filled, which becomes the error answer. -ECONNRESET means that the client is gone: nothing is
+ * answered. Strings and JSON of the request are borrowed and live until the answer has been sent,
+ * streamed bodies included.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "core/core.h"
+#include "http/auth.h"
+#include "http/url.h"
+
+enum {
+	HTTP_PARAMS_MAX = 2,
+	HTTP_REQUEST_ID_SIZE = 65,
+};
+
+struct MHD_Connection;
+
+/* Answers so far, by the first digit of their status. */
+struct http_stats {
+	atomic_ullong answers[6];
+};
+
+struct http_req {
+	struct core *core; /* borrowed */
+	struct auth *auth; /* borrowed */
+	struct http_stats *stats; /* borrowed */
+	const char *method;
+	struct url url;
+	const char *params[HTTP_PARAMS_MAX]; /* the {…} of the route, in order */
+	json_t *body; /* owned; an object, never NULL in a handler */
+	void *upload; /* state of a streamed body, owned by its http_upload */
+	int client_fd; /* borrowed: to notice that the client went away */
+	char id[HTTP_REQUEST_ID_SIZE];
+	struct MHD_Connection *conn; /* the server's own */
+};
+
+/* The value of a header, or NULL. */
+const char *http_req_header(const struct http_req *req, const char *name);
+
+/* The sandbox that the route names, put off from expiring. ERR_SANDBOX_NOT_FOUND. */
+int http_req_sandbox(struct http_req *req, struct sandbox **ret, struct err *err);
+
+/* A body that is taken piece by piece instead of as JSON. The handler runs after the last one. */
+struct http_upload {
+	/* Before the first piece; may answer early. Sets req->upload. */
+	int (*begin)(struct http_req *req, struct err *err);
+	/* May block: the client waits meanwhile. After a failure no more pieces come. */
+	int (*chunk)(struct http_req *req, const void *data, size_t len, struct err *err);
+	void (*free)(void *upload);
+};
+
+/* A body that is made while it is sent. */
+struct http_stream {
+	/* Waits for bytes: over 0 of them, 0 at the end, or a negative errno to break the
+	 * connection, which tells the client that the body is not whole. */
+	ssize_t (*read)(void *user, char *dst, size_t max);
+	void (*free)(void *user);
+};
+
+struct http_resp {
+	int status;
+	const char *type; /* NULL: no body */
+	char *data; /* owned */
+	size_t len;
+	const struct http_stream *stream; /* NULL: the body is `data` */
+	void *stream_user; /* owned through stream->free */
+	int64_t stream_len; /* -1: unknown */
+	json_t *details; /* owned; "details" of an error answer */
+	const char *allow; /* of a 405 */
+};
+
+/* These take the reference or the object, also on failure. */
+int http_resp_json(struct http_resp *resp, int status, json_t *json, struct err *err);
+int http_resp_text(
+	struct http_resp *resp, int status, const char *type, struct buf *text, struct err *err);
+int http_resp_empty(struct http_resp *resp, int status);
+int http_resp_stream(struct http_resp *resp, const char *type, int64_t len,
+	const struct http_stream *stream, void *user);
+
+/* Turns the failure into an answer; resp->details is taken up. */
+void http_resp_error(struct http_resp *resp, const struct http_req *req, const struct err *err);
+
+void http_resp_done(struct http_resp *resp);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text to numbers: what is a number, what is out of range, and that failure changes nothing. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/parse.h"
+
+static const char *const never_numbers[] = {"", " ", "-", "+1", " 1", "1 ", "1x", "0x10", "1.5", "--1",
+	"-+1", "one", "\xD9\xA1"};
+
+static void test_i64(void **state)
+{
+	int64_t v = 77;
+
+	for (size_t i = 0; i < sizeof(never_numbers) / sizeof(never_numbers[0]); i++)
+		assert_int_equal(parse_i64(never_numbers[i], INT64_MIN, INT64_MAX, &v), -EINVAL);
+	assert_int_equal(parse_i64("11", 0, 10, &v), -ERANGE);
+	assert_int_equal(parse_i64("-1", 0, 10, &v), -ERANGE);
+	assert_int_equal(parse_i64("9223372036854775808", INT64_MIN, INT64_MAX, &v), -ERANGE);
+	assert_int_equal(v, 77);
+	assert_int_equal(parse_i64("-9223372036854775808", INT64_MIN, INT64_MAX, &v), 0);
+	assert_true(v == INT64_MIN);
+	assert_int_equal(parse_i64("010", 0, 10, &v), 0); /* decimal, whatever C thinks */
+	assert_int_equal(v, 10);
+}
+
+static void test_u64(void **state)
+{
+	uint64_t v = 77;
+
+	for (size_t i = 0; i < sizeof(never_numbers) / sizeof(never_numbers[0]); i++)
+		assert_int_equal(parse_u64(never_numbers[i], 0, UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(parse_u64("-1", 0, UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(parse_u64("18446744073709551616", 0, UINT64_MAX, &v), -ERANGE);
+	assert_int_equal(parse_u64("4", 5, 6, &v), -ERANGE);
+	assert_int_equal(v, 77);
+	assert_int_equal(parse_u64("18446744073709551615", 0, UINT64_MAX, &v), 0);
+	assert_true(v == UINT64_MAX);
+}
+
+static void duration(const char *s, int64_t want)
+{
+	int64_t v = -1;
+
+	assert_int_equal(parse_duration_ms(s, 0, INT64_MAX, &v), 0);
+	assert_int_equal(v, want);
+}
+
+static void test_duration(void **state)
+{
+	static const char *const bad[] = {"", "s", "-1s", "1 s", "1S", "1d", "1.5s", "1ms2", "+1s"};
+	int64_t v = 77;
+
+	duration("250ms", 250);
+	duration("30s", 30000);
+	duration("30", 30000);
+	duration("5m", 300000);
+	duration("2h", 7200000);
+	duration("0", 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(parse_duration_ms(bad[i], 0, INT64_MAX, &v), -EINVAL);
+	assert_int_equal(parse_duration_ms("11s", 0, 10999, &v), -ERANGE);
+	assert_int_equal(parse_duration_ms("1ms", 2, 10, &v), -ERANGE);
+	assert_int_equal(parse_duration_ms("9223372036854775807h", 0, INT64_MAX, &v), -ERANGE);
+	assert_int_equal(parse_duration_ms("99999999999999999999", 0, INT64_MAX, &v), -ERANGE);
+	assert_int_equal(v, 77);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_i64),
+		cmocka_unit_test(test_u64),
+		cmocka_unit_test(test_duration),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
