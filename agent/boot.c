@@ -225,7 +225,7 @@ static int switch_root(struct err *err)
 
 static int mount_the_rest(struct err *err)
 {
-	int r = mount_at("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755", err);
+	int r = mount_at("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=10%", err);
 
 	if (r == 0)
 		r = mount_at("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,

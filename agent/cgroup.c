@@ -5,7 +5,7 @@
  *
  *	/            all controllers
  *	├── agent    the agent alone: 100 times the processor weight of the rest, memory.min
- *	└── work     memory.max = all but a reserve
+ *	└── work     memory.max = what is free after boot, but a reserve
  *	    ├── cmd-1      a command and all that descends from it
  *	    ├── kernel-2   a Python kernel and its children
  *	    └── …
@@ -29,7 +29,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include <time.h>
 
 #include "base/buf.h"
@@ -38,10 +37,11 @@
 #include "file_io.h"
 
 enum {
-	RESERVE_BYTES = 48 << 20, /* kernel and agent: what `work` never gets */
+	RESERVE_BYTES = 48 << 20, /* of what is free after boot: never for `work` */
 	AGENT_MIN_BYTES = 16 << 20,
 	KILL_PASSES = 8, /* a tree that forks while it is being killed */
 	PROCS_BYTES = 256 * 1024,
+	SMALL_BYTES = 8 * 1024,
 };
 
 /* The number behind "key " at the beginning of a line; 0 where there is none. */
@@ -63,6 +63,17 @@ static uint64_t flat_value(const char *text, const char *key)
 	return 0;
 }
 
+static uint64_t read_number(int dir_fd, const char *path)
+{
+	_cleanup_buf_ struct buf text = buf_init(SMALL_BYTES);
+	uint64_t value;
+
+	if (file_read_small(dir_fd, path, &text) < 0 || !text.len)
+		return 0;
+	text.data[strcspn(text.data, "\n")] = '\0';
+	return parse_u64(text.data, 0, UINT64_MAX, &value) < 0 ? 0 : value;
+}
+
 static int open_dir(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -81,8 +92,7 @@ int cgroup_divide_machine(const char *mount_path)
 {
 	_cleanup_close_ int root = open_dir(AT_FDCWD, mount_path);
 	_cleanup_close_ int agent = -1, work = -1;
-	uint64_t total, reserve;
-	struct sysinfo si;
+	uint64_t available = meminfo_bytes("MemAvailable");
 	int r;
 
 	if (root < 0)
@@ -100,11 +110,10 @@ int cgroup_divide_machine(const char *mount_path)
 	r = file_write_small(work, "cgroup.subtree_control", "+cpu +memory +pids");
 	if (r < 0)
 		return r;
-	if (sysinfo(&si) < 0)
-		return -errno;
-	total = (uint64_t)si.totalram * si.mem_unit;
-	reserve = MIN((uint64_t)RESERVE_BYTES, total / 4);
-	r = file_write_number(work, "memory.max", total - reserve);
+	/* The limit must be hit before the machine's own: in a machine without free memory even the
+	 * agent waits, for its next page fault or system call. */
+	available -= MIN((uint64_t)RESERVE_BYTES, available / 4);
+	r = file_write_number(work, "memory.max", available);
 	if (r < 0)
 		return r;
 	r = file_write_number(agent, "memory.min", AGENT_MIN_BYTES);
@@ -120,6 +129,7 @@ int cgroup_tree_init(struct cgroup_tree *tree, const char *path)
 	if (!path)
 		return 0;
 	tree->dir_fd = open_dir(AT_FDCWD, path);
+	tree->pids_max = read_number(AT_FDCWD, "/proc/sys/kernel/threads-max") / 2;
 	return MIN(tree->dir_fd, 0);
 }
 
@@ -216,7 +226,7 @@ uint64_t cgroup_now_ticks(void)
 /* Field 22 of /proc/PID/stat; the second, the command's name, may hold anything, ")" too. */
 static uint64_t start_ticks(pid_t pid)
 {
-	_cleanup_buf_ struct buf stat = buf_init(4096 * 2);
+	_cleanup_buf_ struct buf stat = buf_init(SMALL_BYTES);
 	char path[32], number[24];
 	uint64_t ticks;
 	const char *p;
@@ -264,7 +274,7 @@ void cgroup_kill_others(struct cgroup *cg, pid_t spare, uint64_t since_ticks)
 
 bool cgroup_populated(const struct cgroup *cg)
 {
-	_cleanup_buf_ struct buf text = buf_init(4096 * 2);
+	_cleanup_buf_ struct buf text = buf_init(SMALL_BYTES);
 
 	return cg->dir_fd >= 0 && file_read_small(cg->dir_fd, "cgroup.events", &text) == 0 &&
 	       flat_value(text.data, "populated") == 1;
@@ -272,7 +282,7 @@ bool cgroup_populated(const struct cgroup *cg)
 
 uint64_t cgroup_oom_kills(const struct cgroup *cg)
 {
-	_cleanup_buf_ struct buf text = buf_init(4096 * 2);
+	_cleanup_buf_ struct buf text = buf_init(SMALL_BYTES);
 
 	if (cg->dir_fd < 0 || file_read_small(cg->dir_fd, "memory.events", &text) < 0)
 		return 0;

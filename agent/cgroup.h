@@ -17,7 +17,7 @@
 struct cgroup_tree {
 	int dir_fd; /* owned; -1: no control groups */
 	uint64_t next_id;
-	uint64_t pids_max;      /* of each group; 0: no limit */
+	uint64_t pids_max;     /* of each group: half of what the machine can have; 0: no limit */
 	struct list leftovers; /* groups that outlived their command */
 };
 

@@ -68,6 +68,7 @@ struct command {
 	bool exited;
 	bool drained; /* DRAIN_MS are over */
 	bool timed_out;
+	bool killed; /* by us: nothing of it lives on */
 	bool discard; /* nobody wants the output any more */
 };
 
@@ -155,7 +156,7 @@ static void finish_if_done(struct command *c)
 
 	if (!c->exited || !output_done(c, &c->out[0]) || !output_done(c, &c->out[1]))
 		return;
-	background = !c->discard && (c->out[0].fd >= 0 || c->out[1].fd >= 0);
+	background = !c->killed && (c->out[0].fd >= 0 || c->out[1].fd >= 0);
 	if (background)
 		leave_pipes_to_reader(c);
 	if (c->stream)
@@ -190,8 +191,10 @@ static void on_exit_reaped(struct child *child, int status)
 
 static void kill_command(struct command *c)
 {
-	if (!c->exited)
-		cgroup_kill(c->cgroup);
+	if (c->exited)
+		return;
+	c->killed = true;
+	cgroup_kill(c->cgroup);
 }
 
 static void on_timeout(struct timer *timer)

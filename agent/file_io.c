@@ -9,8 +9,12 @@
 #include <sys/stat.h>
 
 #include "base/macros.h"
+#include "base/parse.h"
 
-enum { CHUNK = 4096 };
+enum {
+	CHUNK = 4096,
+	MEMINFO_BYTES = 64 * 1024,
+};
 
 int file_read_small(int dir_fd, const char *path, struct buf *ret)
 {
@@ -62,6 +66,25 @@ int file_write_number(int dir_fd, const char *path, unsigned long long value)
 
 	(void)snprintf(text, sizeof(text), "%llu", value);
 	return file_write_small(dir_fd, path, text);
+}
+
+uint64_t meminfo_bytes(const char *key)
+{
+	_cleanup_buf_ struct buf text = buf_init(MEMINFO_BYTES);
+	char wanted[32], number[24];
+	const char *row;
+	uint64_t kib;
+
+	(void)snprintf(wanted, sizeof(wanted), "%s:", key);
+	if (file_read_small(AT_FDCWD, "/proc/meminfo", &text) < 0)
+		return 0;
+	row = strstr(text.data, wanted);
+	if (!row)
+		return 0;
+	row += strlen(wanted);
+	row += strspn(row, " ");
+	(void)snprintf(number, sizeof(number), "%.*s", (int)strspn(row, "0123456789"), row);
+	return parse_u64(number, 0, UINT64_MAX >> 10, &kib) < 0 ? 0 : kib << 10;
 }
 
 int file_put(const char *path, const char *contents, int mode)

@@ -2,6 +2,8 @@
 /* Whole small files: settings, /proc, /sys. */
 #pragma once
 
+#include <stdint.h>
+
 #include "base/buf.h"
 
 /*
@@ -13,6 +15,9 @@ int file_read_small(int dir_fd, const char *path, struct buf *ret);
 /* Writes a value into an existing file with one write(2). */
 int file_write_small(int dir_fd, const char *path, const char *value);
 int file_write_number(int dir_fd, const char *path, unsigned long long value);
+
+/* A row of /proc/meminfo, in bytes; 0 where there is none. */
+uint64_t meminfo_bytes(const char *key);
 
 /* Creates or replaces the file's contents. */
 int file_put(const char *path, const char *contents, int mode);

@@ -3,13 +3,11 @@
 #include "ops.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "exec.h"
 #include "file_io.h"
@@ -89,35 +87,13 @@ static void op_warm(struct agent *agent, struct stream *s, const json_t *request
 
 /* --- stats --------------------------------------------------------------------------------- */
 
-/* "Key:   123 kB" of /proc/meminfo, in bytes; 0 where it is missing. */
-static uint64_t meminfo_bytes(const char *text, const char *key)
-{
-	const char *line = strstr(text, key);
-	char number[24];
-	uint64_t kib;
-
-	if (!line)
-		return 0;
-	line += strlen(key);
-	line += strspn(line, " ");
-	(void)snprintf(number, sizeof(number), "%.*s", (int)strspn(line, "0123456789"), line);
-	return parse_u64(number, 0, UINT64_MAX >> 10, &kib) < 0 ? 0 : kib << 10;
-}
-
 static void op_stats(struct agent *agent, struct stream *s, const json_t *request)
 {
-	_cleanup_buf_ struct buf text = buf_init(64 * 1024);
-	int r = file_read_small(AT_FDCWD, "/proc/meminfo", &text);
-
 	(void)agent;
 	(void)request;
-	if (r < 0) {
-		stream_failf(s, r, "/proc/meminfo: %s", strerror(-r));
-		return;
-	}
 	stream_close(s, json_pack("{sI sI sI}", "mem_total",
-		(json_int_t)meminfo_bytes(text.data, "MemTotal:"), "mem_available",
-		(json_int_t)meminfo_bytes(text.data, "MemAvailable:"), "uptime_ms",
+		(json_int_t)meminfo_bytes("MemTotal"), "mem_available",
+		(json_int_t)meminfo_bytes("MemAvailable"), "uptime_ms",
 		(json_int_t)clock_mono_ms()));
 }
 

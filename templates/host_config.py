@@ -50,8 +50,11 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_pr
 
 # The pip options that say how to reach an index. Options that say where to install or what to log stay on the host.
 PIP_OPTIONS = frozenset(
-    "index-url extra-index-url find-links no-index trusted-host cert client-cert proxy timeout default-timeout retries"
-    " constraint only-binary no-binary prefer-binary use-feature use-deprecated keyring-provider".split()
+    (
+        *("index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "cert", "client-cert", "proxy"),
+        *("timeout", "default-timeout", "retries", "constraint", "only-binary", "no-binary", "prefer-binary"),
+        *("use-feature", "use-deprecated", "keyring-provider"),
+    )
 )
 
 # How apt reaches its sources: proxies, certificates, retries, clock checks. Nothing about what it installs.
@@ -73,7 +76,7 @@ class Binds:
         self.targets: dict[str, str] = {}
 
     def add(self, path: str) -> str:
-        real = os.path.abspath(path)
+        real = str(Path(path).absolute())
         return self.targets.setdefault(real, HOST_DIR + "/files" + real)
 
     def rewrite(self, value: str) -> str:
@@ -82,7 +85,8 @@ class Binds:
 
     def _rewrite_word(self, word: str) -> str:
         prefix, path = ("file://", word[7:]) if word.startswith("file:///") else ("", word)
-        path = os.path.expanduser(path)
+        if path.startswith("~/"):
+            path = str(Path(path).expanduser())
         if path.startswith("/") and path != "/" and os.access(path, os.R_OK):
             return prefix + self.add(path)
         return word
@@ -335,7 +339,7 @@ def collect(suite: str, out: Path, mirror: str | None, security_mirror: str | No
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the host's package settings where a template build reads them.")
+    parser = argparse.ArgumentParser(description="Write the host's package settings for a template build.")
     parser.add_argument("--suite", required=True)
     parser.add_argument("--out", required=True, type=Path, help="an existing, empty folder")
     parser.add_argument("--mirror")

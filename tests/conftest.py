@@ -17,7 +17,7 @@ from harness import Api, Daemon, Sandbox, Session
 from harness.daemon import binary, templates
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def program() -> Path:
     """The program and the template must be there: without them nothing is tested, which is a failure."""
     if not binary().is_file():
@@ -32,7 +32,7 @@ def program() -> Path:
 
 
 @pytest.fixture(scope="session")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+def daemon(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """The daemon that most tests use. At the end it must have ended well and left nothing."""
     d = Daemon(tmp_path_factory.mktemp("daemon") / "data", args=["--log-level=debug"])
     try:
@@ -46,7 +46,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def make_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
+def make_daemon(program: Path, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
     """A factory of daemons for one test, which ends them and looks at their logs; the test awaits readiness."""
     made: list[Daemon] = []
     numbers = itertools.count()

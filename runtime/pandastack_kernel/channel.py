@@ -11,7 +11,7 @@ interrupt let in. What was not sent stays at the head of the queue and goes out 
 
 Many small writes. ``print`` writes twice, a progress bar thousands of times. Text is sent at once as long as
 writes are few (``BURST_CREDIT`` in quick succession); after that it is collected and sent every
-``COALESCE_S`` or ``COALESCE_BYTES``. A helper thread guarantees that interval; it is started by the first
+``COALESCE_S`` or ``COALESCE_BYTES``. A thread of the channel guarantees that interval; it is started by the first
 such burst only, sleeps on a lock when there is none, and is stopped before a fork.
 
 Forks. A child that user code forks (multiprocessing) shares the socket's description and must never write to

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Showing matplotlib figures: each once, at ``plt.show()`` or at the end of the cell, and then closed.
 
-matplotlib's backend is ``mpl_backend`` beside this file. ``flush`` runs after every cell and costs a dictionary
+matplotlib's backend is ``mpl_backend`` beside this file. ``show_all`` runs after every cell and costs a dictionary
 look-up as long as there is no open figure. A figure that the cell displayed itself (last expression or
 ``display``) is not shown again at its end.
 """

@@ -90,7 +90,6 @@ class KernelShell(InteractiveShell):
         self.cell_loop = CellLoop()
         self._depth = 0
         self._emit: publish.Emit | None = None
-        self._stored_traceback: tuple[BaseException, list[str]] | None = None
         config = Config()
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = tracebacks.PLAIN_THEME
@@ -250,7 +249,6 @@ class KernelShell(InteractiveShell):
             lines = value._render_traceback_()
         else:
             lines = self.InteractiveTB.structured_traceback(etype, value, tb, tb_offset=tb_offset)
-        self._stored_traceback = (value, lines)
         return self.InteractiveTB.stb2text(lines)
 
     def _syntax_text(self, theme: str, etype: type[BaseException], value: BaseException, frames: Any) -> str:

@@ -128,5 +128,4 @@ def _forget(kernel: Kernel) -> None:
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         if hasattr(sys, name):
             delattr(sys, name)
-    shell._stored_traceback = None
     gc.collect()

@@ -53,6 +53,7 @@ struct build {
 	char *dir;       /* <templates>/<name> */
 	char *work;      /* <dir>/.build */
 	char *root;      /* <dir>/root */
+	bool keep_tar;   /* others are, or are likely to be, built on it */
 	int lock_fd;
 	int log_fd;
 	char root_version[DIGEST_TEXT_SIZE];
@@ -150,8 +151,8 @@ static int make_root(struct build *b, const char *base_tar, struct err *err)
 	_cleanup_free_ char *program = fs_join(b->share.templates, "build-rootfs");
 	_cleanup_free_ char *out = fs_join(b->work, "root");
 	_cleanup_free_ char *version_file = fs_join(out, "version");
-	const char *argv[16] = {program, "--definition", b->def->dir, "--out", out, "--keep-tar"};
-	unsigned int n = 6;
+	const char *argv[16] = {program, "--definition", b->def->dir, "--out", out};
+	unsigned int n = 5;
 	int r;
 
 	if (base_tar) {
@@ -164,6 +165,8 @@ static int make_root(struct build *b, const char *base_tar, struct err *err)
 		argv[n++] = "--mirror";
 		argv[n++] = b->options->mirror;
 	}
+	if (b->keep_tar)
+		argv[n++] = "--keep-tar";
 	r = fs_mkdirs(out, 0755, err);
 	if (r == 0) {
 		r = run(b, argv, NULL, on_rootfs_line, err);
@@ -183,8 +186,9 @@ static int make_root(struct build *b, const char *base_tar, struct err *err)
 static bool root_is_current(const struct build *b)
 {
 	_cleanup_free_ char *path = fs_join(b->root, "version"), *text = NULL;
+	_cleanup_free_ char *tar = fs_join(b->root, "rootfs.tar.zst");
 
-	return fs_read(path, DIGEST_TEXT_SIZE, &text, NULL, NULL) == 0 &&
+	return (!b->keep_tar || access(tar, R_OK) == 0) && fs_read(path, DIGEST_TEXT_SIZE, &text, NULL, NULL) == 0 &&
 	       strcmp(text, b->root_version) == 0;
 }
 
@@ -328,14 +332,17 @@ static int publish(struct build *b, struct err *err)
 
 static bool is_current(const struct build *b)
 {
-	_cleanup_free_ char *link = fs_join(b->dir, "current"), *manifest = fs_join(link, "manifest.json");
-	char target[DIGEST_TEXT_SIZE];
-	ssize_t n = readlink(link, target, sizeof(target) - 1);
+	_cleanup_template_ struct template *t = NULL;
+	struct template_set *set;
+	bool current;
 
-	if (n < 0)
+	if (template_set_new(b->options->template_dir, &set, NULL) < 0)
 		return false;
-	target[n] = '\0';
-	return strcmp(target, b->version) == 0 && access(manifest, R_OK) == 0;
+	current = template_get(set, b->def->name, &t, NULL) == 0 &&
+		  strcmp(t->version, b->version) == 0 &&
+		  template_check_engine(t, &b->engine, NULL) == 0;
+	template_set_free(set);
+	return current;
 }
 
 static int compute_versions(struct build *b, const char *base_root_version, struct err *err)
@@ -432,12 +439,13 @@ static int load_definition(struct build *b, const char *definition, struct err *
 	return r;
 }
 
-static int build_one(const struct build_options *options, const char *definition, bool force,
+static int build_one(const struct build_options *options, const char *definition, bool as_base,
 	char ret_root_version[DIGEST_TEXT_SIZE], struct err *err)
 {
 	CLEANUP(build_done) struct build b = {.options = options, .lock_fd = -1, .log_fd = -1};
 	char base_version[DIGEST_TEXT_SIZE];
 	_cleanup_free_ char *base_tar = NULL;
+	bool force;
 	int r = share_find(&b.share, err);
 
 	if (r == 0)
@@ -445,7 +453,7 @@ static int build_one(const struct build_options *options, const char *definition
 	if (r == 0)
 		r = find_engine(&b, err);
 	if (r == 0 && b.def->from) {
-		r = build_one(options, b.def->from, false, base_version, err);
+		r = build_one(options, b.def->from, true, base_version, err);
 		if (asprintf(&base_tar, "%s/%s/root/rootfs.tar.zst", options->template_dir,
 			    b.def->from) < 0)
 			abort();
@@ -459,7 +467,9 @@ static int build_one(const struct build_options *options, const char *definition
 	if (r < 0)
 		return r;
 	memcpy(ret_root_version, b.root_version, DIGEST_TEXT_SIZE);
-	if (!force && is_current(&b))
+	b.keep_tar = as_base || !b.def->from;
+	force = options->force && !as_base;
+	if (!force && is_current(&b) && (!as_base || root_is_current(&b)))
 		return 0;
 	(void)fprintf(stderr, "Building template %s (engine %s, %s: %s)\n", b.def->name,
 		b.engine.name, accel_name(b.engine.accel), b.engine.why);
@@ -481,5 +491,5 @@ int build_template(const struct build_options *options, struct err *err)
 {
 	char root_version[DIGEST_TEXT_SIZE];
 
-	return build_one(options, options->definition, options->force, root_version, err);
+	return build_one(options, options->definition, false, root_version, err);
 }

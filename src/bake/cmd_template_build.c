@@ -30,7 +30,7 @@ int cmd_template_build(int argc, char **argv, struct err *err)
 		.usage = "template build NAME|DIR",
 		.about = "Builds a template, and first the one that it stands on: root file system,\n"
 			 "first boot, warm kernel, memory snapshot. Does nothing when it is up to date.\n"
-			 "A running daemon uses the new version from the next create on.",
+			 "A running daemon uses the new version from the next create on.\n",
 		.examples = "  pandastack template build code-interpreter\n"
 			    "  pandastack template build ./my-template\n",
 		.opts = opts,

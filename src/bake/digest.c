@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fts.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,6 +49,14 @@ static bool ignored(const FTSENT *e)
 	return e->fts_level > 0 && (strcmp(e->fts_name, "__pycache__") == 0 || e->fts_name[0] == '.');
 }
 
+/* What an entry is: name, place and type. */
+static void add_entry(struct digest *d, const FTSENT *e)
+{
+	digest_text(d, e->fts_name);
+	digest_number(d, (uint64_t)e->fts_level);
+	digest_number(d, e->fts_statp->st_mode & (S_IFMT | S_IXUSR));
+}
+
 static int add_file(struct digest *d, const FTSENT *e, struct err *err)
 {
 	_cleanup_free_ char *data = NULL;
@@ -56,10 +65,41 @@ static int add_file(struct digest *d, const FTSENT *e, struct err *err)
 
 	if (r < 0)
 		return r;
-	digest_text(d, e->fts_name);
-	digest_number(d, (uint64_t)e->fts_level << 1 | ((e->fts_statp->st_mode & 0100) != 0));
+	add_entry(d, e);
 	add_bytes(d, data, len);
 	return 0;
+}
+
+static int add_link(struct digest *d, const FTSENT *e, struct err *err)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(e->fts_accpath, target, sizeof(target));
+
+	if (n < 0)
+		return err_set_errno(err, -errno, "can't read %s", e->fts_path);
+	add_entry(d, e);
+	add_bytes(d, target, (size_t)n);
+	return 0;
+}
+
+static int add(struct digest *d, const FTSENT *e, struct err *err)
+{
+	switch (e->fts_info) {
+	case FTS_F:
+		return add_file(d, e, err);
+	case FTS_SL:
+		return add_link(d, e, err);
+	case FTS_D:
+		if (e->fts_level > 0) /* where the tree lies makes no difference */
+			add_entry(d, e);
+		return 0;
+	case FTS_ERR:
+	case FTS_DNR:
+	case FTS_NS:
+		return err_set_errno(err, -e->fts_errno, "can't read %s", e->fts_path);
+	default:
+		return 0; /* a folder for the second time; sockets and the like, which nothing uses */
+	}
 }
 
 int digest_tree(struct digest *d, const char *path, struct err *err)
@@ -74,10 +114,8 @@ int digest_tree(struct digest *d, const char *path, struct err *err)
 	while (r == 0 && (e = fts_read(fts))) {
 		if (ignored(e))
 			(void)fts_set(fts, e, FTS_SKIP);
-		else if (e->fts_info == FTS_F)
-			r = add_file(d, e, err);
-		else if (e->fts_info == FTS_ERR || e->fts_info == FTS_DNR || e->fts_info == FTS_NS)
-			r = err_set_errno(err, -e->fts_errno, "can't read %s", e->fts_path);
+		else
+			r = add(d, e, err);
 	}
 	(void)fts_close(fts);
 	return r;

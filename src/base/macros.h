@@ -8,8 +8,18 @@
 #include <unistd.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define MIN(a, b)                                                                                 \
+	({                                                                                         \
+		__auto_type min_a_ = (a);                                                          \
+		__auto_type min_b_ = (b);                                                          \
+		min_a_ < min_b_ ? min_a_ : min_b_;                                                 \
+	})
+#define MAX(a, b)                                                                                 \
+	({                                                                                         \
+		__auto_type max_a_ = (a);                                                          \
+		__auto_type max_b_ = (b);                                                          \
+		max_a_ > max_b_ ? max_a_ : max_b_;                                                 \
+	})
 
 #define KIB(n) ((size_t)(n) << 10)
 #define MIB(n) ((size_t)(n) << 20)

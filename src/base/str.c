@@ -87,6 +87,12 @@ char *str_utf8_replace(char *dst, const char *src, size_t len)
 	return dst;
 }
 
+/* C0, DEL, and C1 (U+0080 to U+009F), which terminals obey too. */
+static bool is_control(const unsigned char *c)
+{
+	return c[0] < 0x20 || c[0] == 0x7F || (c[0] == 0xC2 && c[1] < 0xA0);
+}
+
 char *str_printable(char *dst, size_t size, const char *src, size_t len)
 {
 	size_t out = 0;
@@ -94,7 +100,7 @@ char *str_printable(char *dst, size_t size, const char *src, size_t len)
 	assert(size >= 8);
 	for (size_t i = 0; i < len;) {
 		int n = utf8_char((const unsigned char *)src + i, len - i);
-		bool plain = n > 1 || (n == 1 && (unsigned char)src[i] >= 0x20 && src[i] != 0x7F);
+		bool plain = n > 0 && !is_control((const unsigned char *)src + i);
 
 		if (n < 1)
 			n = 1;

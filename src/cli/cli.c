@@ -51,8 +51,8 @@ static bool same(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static const struct cli_command *find(
-	const struct table *table, const char *group, const char *name)
+static const struct cli_command *find(const struct table *table, const char *group,
+	const char *name)
 {
 	const struct cli_command *command;
 
@@ -186,7 +186,7 @@ static int run(const struct table *table, int argc, char **argv)
 	if (same(argv[1], "--help") || same(argv[1], "-h"))
 		return help(table, 0, NULL);
 	if (same(argv[1], "--version"))
-		return run_command(find(table, NULL, "version"), 1, argv + 1);
+		return dispatch(table, 1, (char *[]){(char[]){"version"}, NULL});
 	return dispatch(table, argc - 1, argv + 1);
 }
 

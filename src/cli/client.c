@@ -31,16 +31,16 @@ struct client {
 
 /* One request under way. */
 struct transfer {
-	struct client *client; /* borrowed */
+	struct client *client;                /* borrowed */
 	const struct client_request *request; /* borrowed */
-	CURL *easy; /* owned */
-	CURLM *multi; /* owned */
-	struct curl_slist *headers; /* owned */
-	char *url; /* owned */
-	char *body; /* owned */
+	CURL *easy;                           /* owned */
+	CURLM *multi;                         /* owned */
+	struct curl_slist *headers;           /* owned */
+	char *url;                            /* owned */
+	char *body;                           /* owned */
 	struct buf answer; /* the whole answer, unless it is a success for on_data */
-	struct err *err; /* borrowed */
-	int failed; /* negative errno of a callback; *err is set */
+	struct err *err;   /* borrowed */
+	int failed;        /* negative errno of a callback; *err is set */
 	char why[CURL_ERROR_SIZE];
 };
 
@@ -158,8 +158,8 @@ static size_t on_read(char *data, size_t size, size_t n, void *user)
 	return (size_t)got;
 }
 
-static int on_progress(
-	void *user, curl_off_t down_all, curl_off_t down, curl_off_t up_all, curl_off_t up)
+static int on_progress(void *user, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
+	curl_off_t up)
 {
 	struct transfer *t = user;
 
@@ -276,8 +276,8 @@ static int run(struct transfer *t, CURLcode *ret_code)
 			return err_set(t->err, ERR_INTERNAL, -EIO, "libcurl failed");
 		if (!running)
 			break;
-		(void)curl_multi_poll(
-			t->multi, &extra, n_extra, POLL_MS, NULL); /* we look anyway */
+		(void)curl_multi_poll(t->multi, &extra, n_extra, POLL_MS,
+			NULL); /* we look anyway */
 		r = n_extra ? take_signals(t) : 0;
 		if (r < 0)
 			return r;
@@ -345,8 +345,8 @@ static int take_answer(const struct transfer *t, json_t **ret)
 	json_t *root = NULL;
 
 	if (t->answer.len) {
-		root = json_loadb(
-			t->answer.data, t->answer.len, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+		root = json_loadb(t->answer.data, t->answer.len, JSON_ALLOW_NUL | JSON_DECODE_ANY,
+			NULL);
 		if (!root)
 			return err_set(t->err, ERR_INTERNAL, -EPROTO,
 				"the answer of %s is not JSON: is it pandastack?",
@@ -359,8 +359,8 @@ static int take_answer(const struct transfer *t, json_t **ret)
 	return 0;
 }
 
-int client_send(
-	struct client *client, const struct client_request *request, json_t **ret, struct err *err)
+int client_send(struct client *client, const struct client_request *request, json_t **ret,
+	struct err *err)
 {
 	_cleanup_transfer_ struct transfer t = {
 		.client = client,

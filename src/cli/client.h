@@ -36,23 +36,23 @@ typedef int client_signal_fn(int signal, void *user);
 
 struct client_request {
 	const char *method;
-	const char *path; /* from "/" on, escaped */
+	const char *path;   /* from "/" on, escaped */
 	const json_t *body; /* or NULL */
 	const char *accept; /* NULL: JSON */
-	int upload_fd; /* the body, where `uploads` is set */
+	int upload_fd;      /* the body, where `uploads` is set */
 	bool uploads;
-	int64_t upload_bytes; /* -1: until the end of upload_fd */
+	int64_t upload_bytes;    /* -1: until the end of upload_fd */
 	client_data_fn *on_data; /* NULL: the answer is JSON, for *ret */
 	void *data_user;
 	client_signal_fn *on_signal; /* NULL: a signal ends the request with -ECANCELED */
 	void *signal_user;
 	struct progress *progress; /* or NULL */
-	int64_t timeout_ms; /* for the whole request; 0: none */
+	int64_t timeout_ms;        /* for the whole request; 0: none */
 };
 
 /* *ret (owned by the caller; may be NULL) is the answer's JSON, or NULL where it has no body. */
-int client_send(
-	struct client *client, const struct client_request *request, json_t **ret, struct err *err);
+int client_send(struct client *client, const struct client_request *request, json_t **ret,
+	struct err *err);
 
 /* A short request with JSON in and out; takes the reference of `body` (may be NULL). */
 int client_json(struct client *client, const char *method, const char *path, json_t *body,

@@ -27,7 +27,7 @@ static void remote_done(struct remote *remote)
 /* A download's end; the file is made when the first byte, or the end, is there. */
 struct sink {
 	const char *path; /* "-": stdout */
-	int fd; /* owned unless it is stdout */
+	int fd;           /* owned unless it is stdout */
 	uint64_t bytes;
 };
 
@@ -63,8 +63,8 @@ static bool is_local_folder(const char *path)
 }
 
 /* The path of the API for that file. */
-static int file_path(
-	struct client *client, const char *sandbox, const char *path, char **ret, struct err *err)
+static int file_path(struct client *client, const char *sandbox, const char *path, char **ret,
+	struct err *err)
 {
 	_cleanup_free_ char *id = NULL, *escaped = NULL, *suffix = NULL;
 	int r;

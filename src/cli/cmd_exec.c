@@ -30,8 +30,8 @@ static int make_command(int argc, char **argv, struct buf *cmd, struct err *err)
 	return 0;
 }
 
-static int exec_buffered(
-	struct client *client, const struct client_request *request, struct err *err)
+static int exec_buffered(struct client *client, const struct client_request *request,
+	struct err *err)
 {
 	json_t *answer = NULL;
 	int r = client_send(client, request, &answer, err);
@@ -115,8 +115,8 @@ int cmd_sandbox_exec(int argc, char **argv, struct err *err)
 	if (!body)
 		return err_set(err, ERR_INVALID, -EILSEQ, "the command is not UTF-8");
 	if (timeout_ms)
-		(void)json_object_set_new(
-			body, "timeout_seconds", json_integer((timeout_ms + 999) / 1000));
+		(void)json_object_set_new(body, "timeout_seconds",
+			json_integer((timeout_ms + 999) / 1000));
 	r = exec(argv[0], body, json, err);
 	json_decref(body);
 	return r;

@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/fs.h"
 #include "base/limits.h"
 #include "cli/client.h"
 #include "cli/commands.h"
@@ -32,8 +32,8 @@ struct run {
 	bool json;
 
 	struct client *client; /* owned */
-	char *sandbox; /* owned; its id */
-	char *session_path; /* owned; of the API */
+	char *sandbox;         /* owned; its id */
+	char *session_path;    /* owned; of the API */
 	unsigned int n_signals;
 };
 
@@ -58,8 +58,8 @@ static int read_file(const char *path, struct buf *code, struct err *err)
 		int r = buf_reserve(code, MIN((size_t)READ_BYTES, code->max - code->len));
 
 		if (r < 0 || code->len == code->max)
-			return err_set(
-				err, ERR_TOO_LARGE, -EFBIG, "%s is too large to be run", path);
+			return err_set(err, ERR_TOO_LARGE, -EFBIG, "%s is too large to be run",
+				path);
 		n = read(is_stdin ? STDIN_FILENO : opened, code->data + code->len,
 			MIN((size_t)READ_BYTES, code->max - code->len));
 		if (n < 0 && errno == EINTR)
@@ -139,8 +139,8 @@ static int open_session(struct run *run, struct err *err)
 	const char *id;
 	int r;
 
-	r = client_json(
-		run->client, "POST", path, json_pack("{s:s}", "language", "python"), &answer, err);
+	r = client_json(run->client, "POST", path, json_pack("{s:s}", "language", "python"),
+		&answer, err);
 	if (r < 0)
 		return r;
 	id = json_string_value(json_object_get(answer, "id"));
@@ -155,8 +155,8 @@ static int open_session(struct run *run, struct err *err)
 }
 
 /* The whole answer at the end, as JSON. */
-static int run_buffered(
-	struct run *run, const struct client_request *request, struct output *out, struct err *err)
+static int run_buffered(struct run *run, const struct client_request *request, struct output *out,
+	struct err *err)
 {
 	json_t *answer = NULL, *result;
 	size_t i;
@@ -165,7 +165,7 @@ static int run_buffered(
 	if (r < 0)
 		return r;
 	r = client_print_json(answer, err);
-	json_array_foreach (json_object_get(answer, "results"), i, result) {
+	json_array_foreach(json_object_get(answer, "results"), i, result) {
 		if (r == 0 && out->chart_dir)
 			r = output_save(out, result, err);
 	}
@@ -204,11 +204,10 @@ static int run_all(struct run *run, struct err *err)
 {
 	json_t *body = NULL;
 	struct err why = {0};
-	int r;
+	int r = run->chart_dir ? fs_mkdirs(run->chart_dir, 0777, err) : 0;
 
-	if (run->chart_dir && mkdir(run->chart_dir, 0777) < 0 && errno != EEXIST)
-		return err_set_errno(err, -errno, "cannot create %s", run->chart_dir);
-	r = make_request(run, &body, err);
+	if (r == 0)
+		r = make_request(run, &body, err);
 	if (r == 0)
 		r = client_new(&run->client, err);
 	if (r == 0)

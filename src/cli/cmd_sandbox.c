@@ -76,7 +76,7 @@ static int list_path(struct buf *path, const char *status, json_t *metadata, str
 
 	if (r == 0 && status)
 		r = add_query(path, "", "status", status);
-	json_object_foreach (metadata, key, value) {
+	json_object_foreach(metadata, key, value) {
 		if (r == 0)
 			r = add_query(path, "metadata.", key, json_string_value(value));
 	}
@@ -179,8 +179,8 @@ int cmd_sandbox_get(int argc, char **argv, struct err *err)
 }
 
 /* A failure is told at once, so that the others are still tried. */
-static void remove_one(
-	struct client *client, const json_t *list, const char *prefix, json_t *deleted, int *status)
+static void remove_one(struct client *client, const json_t *list, const char *prefix,
+	json_t *deleted, int *status)
 {
 	struct err err = {0};
 	const char *id;
@@ -211,7 +211,7 @@ static int remove_sandboxes(int argc, char **argv, bool json, struct err *err)
 	deleted = json_array();
 	for (int a = 0; a < argc; a++)
 		remove_one(client, list, argv[a], deleted, &status);
-	json_array_foreach (list, i, item) {
+	json_array_foreach(list, i, item) {
 		const char *id = json_string_value(json_object_get(item, "id"));
 
 		if (argc == 0 && id)

@@ -48,8 +48,8 @@ static int load_file(json_t **ret, struct err *err)
 	root = json_load_file(path, 0, &why);
 	if (!json_is_object(root)) {
 		json_decref(root);
-		return err_set(
-			err, ERR_INVALID, -EINVAL, "%s is not a JSON object: %s", path, why.text);
+		return err_set(err, ERR_INVALID, -EINVAL, "%s is not a JSON object: %s", path,
+			why.text);
 	}
 	*ret = root;
 	return 0;

@@ -35,13 +35,14 @@ static int add_pair(const struct opt *opt, const char *text, struct err *err)
 	if (!*opt->pairs)
 		*opt->pairs = json_object();
 	if (json_object_set_new(*opt->pairs, key, json_string(equals + 1)) < 0)
-		return err_set(
-			err, ERR_INVALID, -EINVAL, "--%s: '%s' is not UTF-8", opt->name, text);
+		return err_set(err, ERR_INVALID, -EINVAL, "--%s: '%s' is not UTF-8", opt->name,
+			text);
 	return 0;
 }
 
 static int take(const struct opt *opt, const char *value, struct err *err)
 {
+	assert(opt); /* getopt_long() returns what fill_tables() gave it */
 	if (opt->flag)
 		*opt->flag = true;
 	else if (opt->text)

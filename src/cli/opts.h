@@ -30,12 +30,12 @@ struct opt {
 	bool *flag;
 	const char **text;
 	int64_t *span_ms; /* "30", "250ms", "5m", "2h" */
-	json_t **pairs; /* an object that K=V is added to; made at the first */
+	json_t **pairs;   /* an object that K=V is added to; made at the first */
 };
 
 struct opts_spec {
-	const char *usage; /* behind "pandastack " */
-	const char *about; /* what it does; every line ends in "\n" */
+	const char *usage;    /* behind "pandastack " */
+	const char *about;    /* what it does; every line ends in "\n" */
 	const char *examples; /* the same, indented; NULL for none */
 	const struct opt *opts;
 	size_t n_opts;
@@ -48,7 +48,7 @@ struct opts_spec {
  */
 int opts_parse(const struct opts_spec *spec, int *argc, char ***argv, struct err *err);
 
-#define OPT_JSON(target)                                                         \
-	{                                                                        \
+#define OPT_JSON(target) \
+	{ \
 		.name = "json", .flag = (target), .help = "print the API's JSON" \
 	}

@@ -15,7 +15,7 @@
 
 enum {
 	EVENT_MAX_BYTES = 2 * LIMIT_EVENT_BYTES, /* escaped as JSON */
-	STATUS_OF_SIGNAL = 128, /* as shells have it */
+	STATUS_OF_SIGNAL = 128,                  /* as shells have it */
 };
 
 static const struct image_kind {

@@ -16,13 +16,13 @@
 
 struct output {
 	struct sse sse;
-	const char *chart_dir; /* where charts go; NULL: nowhere; borrowed */
+	const char *chart_dir;           /* where charts go; NULL: nowhere; borrowed */
 	unsigned int n_saved, n_unsaved; /* charts */
-	bool mid_line; /* stdout does not end in a newline */
-	bool ended; /* the event `exit` came */
-	bool exited; /* the code called sys.exit() */
-	int status; /* the exit status, known by one of the two */
-	struct err *err; /* borrowed while output_feed() runs */
+	bool mid_line;                   /* stdout does not end in a newline */
+	bool ended;                      /* the event `exit` came */
+	bool exited;                     /* the code called sys.exit() */
+	int status;                      /* the exit status, known by one of the two */
+	struct err *err;                 /* borrowed while output_feed() runs */
 };
 
 struct output output_init(const char *chart_dir);

@@ -34,8 +34,8 @@ int sandbox_create(struct client *client, json_t *body, client_signal_fn *on_sig
 		return r;
 	if (!json_is_string(json_object_get(answer, "id"))) {
 		json_decref(answer);
-		return err_set(
-			err, ERR_INTERNAL, -EPROTO, "the daemon created a sandbox without id");
+		return err_set(err, ERR_INTERNAL, -EPROTO,
+			"the daemon created a sandbox without id");
 	}
 	*ret = answer;
 	return 0;
@@ -73,7 +73,7 @@ int sandbox_match(const json_t *list, const char *prefix, const char **ret, stru
 	json_t *item;
 	size_t i;
 
-	json_array_foreach (list, i, item) {
+	json_array_foreach(list, i, item) {
 		const char *id = json_string_value(json_object_get(item, "id"));
 
 		if (!id || !*prefix || !str_starts_with(id, prefix))

@@ -23,11 +23,11 @@ struct sse_event {
 typedef int sse_event_fn(const struct sse_event *event, void *user);
 
 struct sse {
-	struct buf line; /* the beginning of a line */
-	struct buf data; /* data lines of the event so far, each with a '\n' behind it */
+	struct buf line;          /* the beginning of a line */
+	struct buf data;          /* data lines of the event so far, each with a '\n' behind it */
 	char name[SSE_NAME_SIZE]; /* longer ones are cut */
-	bool after_cr; /* a '\n' that comes next belongs to the line before it */
-	bool started; /* past the place where a byte order mark may stand */
+	bool after_cr;            /* a '\n' that comes next belongs to the line before it */
+	bool started;             /* past the place where a byte order mark may stand */
 };
 
 /* `max` bounds a line, and an event's data. */

@@ -23,14 +23,14 @@ static char *join(const json_t *value)
 	size_t i;
 
 	if (json_is_array(value)) {
-		json_array_foreach (value, i, item) {
+		json_array_foreach(value, i, item) {
 			_cleanup_free_ char *one = table_any(item);
 
 			(void)buf_appendf(&text, "%s%s", text.len ? "," : "", one);
 		}
 	} else {
 		/* jansson iterates over objects that it could change; nothing is changed here */
-		json_object_foreach ((json_t *)(uintptr_t)value, key, item) {
+		json_object_foreach((json_t *)(uintptr_t)value, key, item) {
 			_cleanup_free_ char *one = table_any(item);
 
 			(void)buf_appendf(&text, "%s%s=%s", text.len ? "," : "", key, one);
@@ -132,7 +132,7 @@ void table_print(FILE *f, struct table_style style, const json_t *rows,
 	assert(n_columns > 0 && n_columns <= TABLE_COLUMNS_MAX);
 	for (size_t c = 0; c < n_columns; c++) {
 		widths[c] = text_width(columns[c].heading);
-		json_array_foreach (rows, i, row) {
+		json_array_foreach(rows, i, row) {
 			_cleanup_free_ char *text = cell(row, &columns[c]);
 
 			widths[c] = MAX(widths[c], text_width(text));
@@ -140,7 +140,7 @@ void table_print(FILE *f, struct table_style style, const json_t *rows,
 	}
 	if (style.aligned)
 		put_heading(f, style, columns, n_columns, widths);
-	json_array_foreach (rows, i, row) {
+	json_array_foreach(rows, i, row) {
 		for (size_t c = 0; c < n_columns; c++) {
 			_cleanup_free_ char *text = cell(row, &columns[c]);
 
@@ -158,9 +158,9 @@ void table_print_object(FILE *f, struct table_style style, const json_t *object)
 	json_t *rows = json_array(), *value;
 	const char *key;
 
-	json_object_foreach ((json_t *)(uintptr_t)object, key, value)
-		(void)json_array_append_new(
-			rows, json_pack("{s:s, s:O}", "key", key, "value", value));
+	json_object_foreach((json_t *)(uintptr_t)object, key, value)
+		(void)json_array_append_new(rows,
+			json_pack("{s:s, s:O}", "key", key, "value", value));
 	table_print(f, style, rows, columns, ARRAY_SIZE(columns));
 	json_decref(rows);
 }

@@ -17,7 +17,7 @@ typedef char *table_format_fn(const json_t *value);
 /* Scalars as they are, "k=v,k=v" for an object, "a,b" for an array, "-" for nothing. */
 table_format_fn table_any;
 table_format_fn table_size; /* bytes */
-table_format_fn table_age; /* an RFC 3339 time in the past */
+table_format_fn table_age;  /* an RFC 3339 time in the past */
 table_format_fn table_left; /* an RFC 3339 time to come */
 
 struct table_column {

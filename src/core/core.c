@@ -190,38 +190,17 @@ static void count_create(struct core *core, const struct sandbox *sb, bool ok)
 	pthread_mutex_unlock(&core->lock);
 }
 
-/* A guest whose seconds would be off by more than 1 in 1,000 is of no use. */
-static bool tsc_fits(const struct core *core, const struct template *t)
-{
-	uint64_t host = core->engine.tsc_khz, guest = t->image.tsc_khz;
-
-	return t->image.accel != ACCEL_TCG || !host || (guest > host - host / 1000 && guest < host + host / 1000);
-}
-
 static int load_template(struct core *core, const char *name, struct template **ret,
 	struct err *err)
 {
 	_cleanup_template_ struct template *t = NULL;
 	int r = template_load(core->templates, name, &t, err);
 
-	if (r < 0)
-		return r;
-	if (strcmp(t->engine, core->engine.name) != 0 ||
-		strcmp(t->engine_version, core->engine.version) != 0 ||
-		(t->image.accel == ACCEL_KVM && core->engine.accel != ACCEL_KVM))
-		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
-			"template %s was baked with %s %s (%s), but this is %s %s (%s): "
-			"run `pandastack template build %s` once more",
-			t->name, t->engine, t->engine_version, accel_name(t->image.accel),
-			core->engine.name, core->engine.version, accel_name(core->engine.accel),
-			t->name);
-	if (!tsc_fits(core, t))
-		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
-			"template %s was baked on a machine whose clock ticks at another rate: "
-			"run `pandastack template build --force %s` here",
-			t->name, t->name);
-	*ret = steal_ptr(&t);
-	return 0;
+	if (r == 0)
+		r = template_check_engine(t, &core->engine, err);
+	if (r == 0)
+		*ret = steal_ptr(&t);
+	return r;
 }
 
 /* An earlier create with the same key made it, or is about to. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -139,11 +140,10 @@ static int read_template(const struct template_set *set, const char *name, struc
 	if (!t->image.dir)
 		return err_set(err, ERR_TEMPLATE_NOT_FOUND, -ENOENT, "template not found: %s", name);
 	manifest = fs_join(t->image.dir, "manifest.json");
-	r = fs_read(manifest, MANIFEST_BYTES_MAX, &text, &len, err);
-	if (r < 0)
-		return r;
-	json = json_loadb(text, len, 0, NULL);
-	if (integer(json, "format") != TEMPLATE_FORMAT) {
+	r = fs_read(manifest, MANIFEST_BYTES_MAX, &text, &len, NULL);
+	json = r < 0 ? NULL : json_loadb(text, len, 0, NULL);
+	if (json_is_integer(json_object_get(json, "format")) &&
+		integer(json, "format") != TEMPLATE_FORMAT) {
 		json_decref(json);
 		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
 			"template %s was baked by another version of pandastack: "
@@ -160,12 +160,34 @@ static int read_template(const struct template_set *set, const char *name, struc
 	return 0;
 }
 
+int template_check_engine(const struct template *t, const struct engine_info *engine,
+	struct err *err)
+{
+	uint64_t tsc = t->image.tsc_khz, host = engine->tsc_khz;
+
+	if (strcmp(t->engine, engine->name) != 0 ||
+		strcmp(t->engine_version, engine->version) != 0 ||
+		(t->image.accel == ACCEL_KVM && engine->accel != ACCEL_KVM))
+		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
+			"template %s was baked with %s %s (%s), but this is %s %s (%s): "
+			"run `pandastack template build %s` once more",
+			t->name, t->engine, t->engine_version, accel_name(t->image.accel),
+			engine->name, engine->version, accel_name(engine->accel), t->name);
+	/* A guest whose seconds are off by more than 1 in 1,000 is of no use. */
+	if (tsc && host && (tsc < host - host / 1000 || tsc > host + host / 1000))
+		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
+			"template %s was baked on a machine whose clock ticks at another rate: "
+			"run `pandastack template build %s` here",
+			t->name, t->name);
+	return 0;
+}
+
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The sorted names of all folders that can be templates; free_names(). */
+/* The sorted names of all folders that hold a template; free_names(). */
 static char **list_names(const struct template_set *set, size_t *ret_n)
 {
 	char **names = xcalloc(TEMPLATES_MAX, sizeof(char *));
@@ -174,7 +196,11 @@ static char **list_names(const struct template_set *set, size_t *ret_n)
 	size_t n = 0;
 
 	while (dir && n < TEMPLATES_MAX && (e = readdir(dir))) {
-		if (template_name_ok(e->d_name) && (names[n] = strdup(e->d_name)))
+		char path[NAME_MAX + 32];
+
+		(void)snprintf(path, sizeof(path), "%s/current/manifest.json", e->d_name);
+		if (template_name_ok(e->d_name) && faccessat(dirfd(dir), path, R_OK, 0) == 0 &&
+			(names[n] = strdup(e->d_name)))
 			n++;
 	}
 	if (dir)

@@ -56,6 +56,13 @@ int template_load(struct template_set *set, const char *name, struct template **
 /* The same by name only: ERR_TEMPLATE_NOT_FOUND. */
 int template_get(struct template_set *set, const char *name, struct template **ret, struct err *err);
 
+/*
+ * Whether that engine, here, can run what the template holds: 0, or -ESTALE (ERR_TEMPLATE_STALE) with the
+ * difference and the command that bakes it again.
+ */
+int template_check_engine(const struct template *t, const struct engine_info *engine,
+	struct err *err);
+
 /* All that can be read, by name; the caller frees each and the array. */
 int template_list(struct template_set *set, struct template ***ret, size_t *ret_n, struct err *err);
 

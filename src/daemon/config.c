@@ -187,8 +187,8 @@ static int read_env(config_env_fn *env, struct serve_config *config, struct err 
 	return 0;
 }
 
-int serve_config_parse(
-	int argc, char **argv, config_env_fn *env, struct serve_config *ret, struct err *err)
+int serve_config_parse(int argc, char **argv, config_env_fn *env, struct serve_config *ret,
+	struct err *err)
 {
 	struct serve_config config = {
 #define X(n, t, d, c, v, h) .n = d,
@@ -228,8 +228,8 @@ void serve_config_help(FILE *out)
 		char name[NAME_SIZE], left[2 * NAME_SIZE];
 
 		option_name(name, o);
-		(void)snprintf(
-			left, sizeof(left), "--%s %s", name, o->value_name ? o->value_name : "");
+		(void)snprintf(left, sizeof(left), "--%s %s", name,
+			o->value_name ? o->value_name : "");
 		(void)fprintf(out, "  %-*s %s", HELP_COLUMN, left, o->help);
 		if (o->choices)
 			(void)fprintf(out, ": %s", o->choices);

@@ -29,7 +29,7 @@ typedef const char *config_env_fn(const char *name);
  * Reads argv[1..] (argv[0] is the command's name). -EINVAL (ERR_INVALID) for an option that is not
  * known, with those that look like it; for a bad value; for a word too many.
  */
-int serve_config_parse(
-	int argc, char **argv, config_env_fn *env, struct serve_config *ret, struct err *err);
+int serve_config_parse(int argc, char **argv, config_env_fn *env, struct serve_config *ret,
+	struct err *err);
 
 void serve_config_help(FILE *out);

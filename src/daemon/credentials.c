@@ -70,16 +70,16 @@ static int save(const char *path, const json_t *root, struct err *err)
 	return r;
 }
 
-static int update(
-	json_t *root, const char *path, const char *api_url, struct auth *auth, struct err *err)
+static int update(json_t *root, const char *path, const char *api_url, struct auth *auth,
+	struct err *err)
 {
 	const char *key = find_key(root);
 	char made[AUTH_KEY_SIZE];
 	int r = 0;
 
 	if (key && !auth_check(auth, key))
-		return err_set(
-			err, ERR_CONFLICT, -EEXIST, "%s holds the key of another service", path);
+		return err_set(err, ERR_CONFLICT, -EEXIST, "%s holds the key of another service",
+			path);
 	if (!key) {
 		r = auth_make_key(auth, path, made, err);
 		if (r == 0 && json_object_set_new(root, "api_key", json_string(made)) < 0)

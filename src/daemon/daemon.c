@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/data_dir.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "core/core.h"
@@ -38,8 +39,8 @@ enum {
 struct paths {
 	char *data; /* owned, as all here */
 	char *templates;
-	char *state; /* daemon.json */
-	char *own_config; /* config.json in the data folder */
+	char *state;       /* daemon.json */
+	char *own_config;  /* config.json in the data folder */
 	char *user_config; /* the user's config.json; NULL when the data folder is not the default
 			    */
 };
@@ -52,48 +53,38 @@ struct daemon {
 	char url[HTTP_ADDRESS_SIZE + 8];
 };
 
-/* A folder of the XDG kind: the variable's, else one below the home; NULL where there is no home.
- */
-static char *xdg_dir(const char *variable, const char *below_home)
+/* Where published clients and the command line look; NULL where there is no home. */
+static char *find_user_config(void)
 {
-	const char *dir = getenv(variable), *home = getenv("HOME");
-	char *text;
+	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
-	if (dir && *dir == '/')
-		return fs_join(dir, "pandastack");
-	if (!home || asprintf(&text, "%s/%s/pandastack", home, below_home) < 0)
-		return NULL;
-	return text;
+	if (xdg && *xdg == '/')
+		return fs_join(xdg, "pandastack/config.json");
+	return home && *home == '/' ? fs_join(home, ".config/pandastack/config.json") : NULL;
 }
 
 static int find_paths(const struct serve_config *config, struct paths *ret, struct err *err)
 {
-	_cleanup_free_ char *config_dir = xdg_dir("XDG_CONFIG_HOME", ".config");
-	char *default_dir = geteuid() == 0 ? strdup("/var/lib/pandastack")
-					   : xdg_dir("XDG_DATA_HOME", ".local/share");
-	bool is_default;
-	int r;
+	_cleanup_free_ char *default_dir = NULL;
+	const char *data = config->data_dir;
+	int r = data_dir_default(&default_dir, data ? NULL : err);
 
-	if (!config->data_dir && !default_dir)
-		return err_set(err, ERR_INVALID, -EINVAL,
-			"HOME is not set: say with --data-dir where the data shall be");
-	r = fs_mkdirs(config->data_dir ? config->data_dir : default_dir, DIR_MODE, err);
-	if (r == 0) {
-		ret->data = realpath(config->data_dir ? config->data_dir : default_dir, NULL);
-		if (!ret->data)
-			r = err_set_errno(err, -errno, "can't find %s", config->data_dir);
-	}
-	is_default =
-		!config->data_dir || (default_dir && strcmp(config->data_dir, default_dir) == 0);
-	free(default_dir);
+	if (r < 0 && !data)
+		return r;
+	if (!data)
+		data = default_dir;
+	r = fs_mkdirs(data, DIR_MODE, err);
 	if (r < 0)
 		return r;
+	ret->data = realpath(data, NULL);
+	if (!ret->data)
+		return err_set_errno(err, -errno, "can't find %s", data);
 	ret->templates =
 		config->templates ? strdup(config->templates) : fs_join(ret->data, "templates");
 	ret->state = fs_join(ret->data, "daemon.json");
 	ret->own_config = fs_join(ret->data, "config.json");
-	if (is_default && config_dir)
-		ret->user_config = fs_join(config_dir, "config.json");
+	if (default_dir && strcmp(data, default_dir) == 0)
+		ret->user_config = find_user_config();
 	return 0;
 }
 

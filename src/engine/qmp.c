@@ -97,8 +97,6 @@ int qmp_execute(struct qmp *qmp, const char *command, json_t *args, int timeout_
 			break;
 		value = json_object_get(msg, "return");
 		error = json_object_get(msg, "error");
-		if (value && ret)
-			*ret = json_incref(value);
 		if (error) {
 			const char *desc = json_string_value(json_object_get(error, "desc"));
 
@@ -108,6 +106,8 @@ int qmp_execute(struct qmp *qmp, const char *command, json_t *args, int timeout_
 			json_decref(msg);
 			return r;
 		}
+		if (value && ret)
+			*ret = json_incref(value);
 		json_decref(msg);
 		if (value)
 			return 0;

@@ -27,7 +27,7 @@ struct key {
 
 struct auth {
 	struct store *store; /* borrowed */
-	struct key *keys; /* owned, newest first */
+	struct key *keys;    /* owned, newest first */
 };
 
 static void hash_key(uint8_t dst[HASH_BYTES], const char *key)
@@ -35,8 +35,8 @@ static void hash_key(uint8_t dst[HASH_BYTES], const char *key)
 	(void)crypto_generichash(dst, HASH_BYTES, (const uint8_t *)key, strlen(key), NULL, 0);
 }
 
-static int add_key(
-	const char *prefix, const char *hash_hex, const char *label, int64_t created_ms, void *user)
+static int add_key(const char *prefix, const char *hash_hex, const char *label, int64_t created_ms,
+	void *user)
 {
 	struct auth *auth = user;
 	struct key *key = xnew(struct key);
@@ -97,8 +97,8 @@ bool auth_check(const struct auth *auth, const char *key)
 	return found != 0;
 }
 
-int auth_make_key(
-	struct auth *auth, const char *label, char ret_key[AUTH_KEY_SIZE], struct err *err)
+int auth_make_key(struct auth *auth, const char *label, char ret_key[AUTH_KEY_SIZE],
+	struct err *err)
 {
 	uint8_t secret[SECRET_BYTES], hash[HASH_BYTES];
 	char key[AUTH_KEY_SIZE] = "pds_", prefix[PREFIX_CHARS + 1], hex[2 * HASH_BYTES + 1];

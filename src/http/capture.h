@@ -15,7 +15,7 @@
 struct capture {
 	struct utf8_stream utf8;
 	struct buf text;
-	size_t max; /* bytes of text that are kept */
+	size_t max;     /* bytes of text that are kept */
 	uint64_t total; /* bytes that arrived */
 	bool cut;
 };

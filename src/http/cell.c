@@ -52,7 +52,7 @@ json_t *cell_bundle(const json_t *data)
 	json_t *bundle = json_object(), *value;
 	const char *mime;
 
-	json_object_foreach ((json_t *)(uintptr_t)data, mime, value) {
+	json_object_foreach((json_t *)(uintptr_t)data, mime, value) {
 		char *text;
 
 		if (!strchr(mime, '/') || json_is_null(value))
@@ -75,7 +75,7 @@ static size_t bundle_bytes(json_t *bundle)
 	json_t *value;
 	const char *mime;
 
-	json_object_foreach (bundle, mime, value)
+	json_object_foreach(bundle, mime, value)
 		n += strlen(mime) + json_string_length(value);
 	return n;
 }
@@ -86,7 +86,7 @@ static size_t find_display(const struct cell *cell, const char *id)
 	size_t i;
 	json_t *v;
 
-	json_array_foreach (cell->display_ids, i, v) {
+	json_array_foreach(cell->display_ids, i, v) {
 		const char *other = json_string_value(v);
 
 		if (other && strcmp(other, id) == 0)
@@ -117,8 +117,8 @@ static void add_result(struct cell *cell, const json_t *event)
 	}
 	cell->results_bytes += bytes;
 	(void)json_array_append_new(cell->results, bundle);
-	(void)json_array_append_new(
-		cell->display_ids, json_is_string(id) ? json_incref(id) : json_null());
+	(void)json_array_append_new(cell->display_ids,
+		json_is_string(id) ? json_incref(id) : json_null());
 }
 
 void cell_event(struct cell *cell, const json_t *event)

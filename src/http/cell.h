@@ -15,11 +15,11 @@
 
 struct cell {
 	struct capture streams[2]; /* stdout, stderr */
-	json_t *results; /* array of MIME bundles, values are strings */
-	json_t *display_ids; /* array beside `results`: strings, or null */
+	json_t *results;           /* array of MIME bundles, values are strings */
+	json_t *display_ids;       /* array beside `results`: strings, or null */
 	size_t results_bytes;
-	json_t *error; /* the runtime's last error event, or NULL */
-	bool cut; /* a result was too much */
+	json_t *error;   /* the runtime's last error event, or NULL */
+	bool cut;        /* a result was too much */
 	bool clear_next; /* clear_output(wait=True): the next output clears */
 };
 

@@ -36,13 +36,13 @@ int command_read(const json_t *body, struct command *ret, struct err *err)
 	if (r == 0)
 		r = json_in_env(body, "env", &ret->env, err);
 	if (r == 0)
-		r = json_in_seconds(
-			body, "timeout_seconds", LIMIT_TIMEOUT_MS, &ret->timeout_ms, err);
+		r = json_in_seconds(body, "timeout_seconds", LIMIT_TIMEOUT_MS, &ret->timeout_ms,
+			err);
 	if (r < 0)
 		return r;
 	if (!*cmd)
-		return err_set(
-			err, ERR_INVALID, -EINVAL, "cmd required: `cmd` is the command, a string");
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"cmd required: `cmd` is the command, a string");
 	ret->cmd = cmd;
 	return 0;
 }
@@ -156,8 +156,8 @@ int command_run(struct sandbox *sb, const struct command *c, int client_fd, json
 	json_t **ret_details, struct err *err)
 {
 	_cleanup_stream_ struct link_stream *s = NULL;
-	struct capture out[2] = {
-		capture_init(LIMIT_STREAM_TEXT_BYTES), capture_init(LIMIT_STREAM_TEXT_BYTES)};
+	struct capture out[2] = {capture_init(LIMIT_STREAM_TEXT_BYTES),
+		capture_init(LIMIT_STREAM_TEXT_BYTES)};
 	json_t *ok = NULL;
 	int r = command_open(sb, c, client_fd, &s, err);
 

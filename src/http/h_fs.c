@@ -12,14 +12,14 @@
 
 enum {
 	CALL_TIMEOUT_MS = 120000, /* a big tree takes time to remove */
-	STALL_MS = 60000, /* a guest that neither takes nor gives a byte for so long */
+	STALL_MS = 60000,         /* a guest that neither takes nor gives a byte for so long */
 };
 
 static int check_path(const char *path, const char *name, struct err *err)
 {
 	if (!path || !*path)
-		return err_set(
-			err, ERR_INVALID, -EINVAL, "`%s` is required: an absolute path", name);
+		return err_set(err, ERR_INVALID, -EINVAL, "`%s` is required: an absolute path",
+			name);
 	if (*path != '/')
 		return err_set(err, ERR_INVALID, -EINVAL,
 			"`%s` must be an absolute path, one that begins with '/'", name);
@@ -30,8 +30,8 @@ static int check_path(const char *path, const char *name, struct err *err)
 }
 
 /* The sandbox and ?path= of a request. */
-static int read_target(
-	struct http_req *req, struct sandbox **ret_sb, const char **ret_path, struct err *err)
+static int read_target(struct http_req *req, struct sandbox **ret_sb, const char **ret_path,
+	struct err *err)
 {
 	int r;
 
@@ -49,10 +49,10 @@ static int err_stalled(struct err *err)
 /* ---- reading ---- */
 
 struct download {
-	struct sandbox *sb; /* owned reference */
+	struct sandbox *sb;         /* owned reference */
 	struct link_stream *stream; /* owned */
-	int client_fd; /* borrowed */
-	struct link_event ev; /* held while `taken` < `ev.len` */
+	int client_fd;              /* borrowed */
+	struct link_event ev;       /* held while `taken` < `ev.len` */
 	size_t taken;
 	int64_t left; /* bytes to be sent, or -1: until the guest ends */
 };
@@ -162,7 +162,7 @@ int h_fs_read(struct http_req *req, struct http_resp *resp, struct err *err)
 /* ---- writing ---- */
 
 struct upload {
-	struct sandbox *sb; /* owned reference */
+	struct sandbox *sb;         /* owned reference */
 	struct link_stream *stream; /* owned */
 };
 
@@ -175,8 +175,8 @@ static int upload_begin(struct http_req *req, struct err *err)
 	req->upload = u;
 	if (r < 0)
 		return r;
-	return sandbox_open(
-		u->sb, json_pack("{s:s, s:s}", "op", "write", "path", path), &u->stream, err);
+	return sandbox_open(u->sb, json_pack("{s:s, s:s}", "op", "write", "path", path), &u->stream,
+		err);
 }
 
 /* Waits for the guest's answer. */
@@ -313,7 +313,7 @@ static int append_entries(struct buf *text, const json_t *entries, struct err *e
 	json_t *entry;
 	size_t i;
 
-	json_array_foreach ((json_t *)(uintptr_t)entries, i, entry) {
+	json_array_foreach((json_t *)(uintptr_t)entries, i, entry) {
 		json_t *info = file_info(entry);
 		bool ok = (text->data[text->len - 1] == '[' || buf_append(text, ",", 1) == 0) &&
 			json_dump_callback(info, append_json, text, JSON_COMPACT) == 0;
@@ -327,8 +327,8 @@ static int append_entries(struct buf *text, const json_t *entries, struct err *e
 	return 0;
 }
 
-static int gather_entries(
-	struct http_req *req, struct link_stream *s, struct buf *text, struct err *err)
+static int gather_entries(struct http_req *req, struct link_stream *s, struct buf *text,
+	struct err *err)
 {
 	for (;;) {
 		struct link_event ev;

@@ -99,17 +99,17 @@ int h_metrics(struct http_req *req, struct http_resp *resp, struct err *err)
 	core_stats(req->core, &stats);
 	r = append_sandboxes(&text, &stats);
 	if (r == 0)
-		r = append_counter(
-			&text, "sandboxes_created_total", "Sandboxes created.", stats.created);
+		r = append_counter(&text, "sandboxes_created_total", "Sandboxes created.",
+			stats.created);
 	if (r == 0)
-		r = append_counter(
-			&text, "sandboxes_failed_total", "Sandboxes that failed.", stats.failed);
+		r = append_counter(&text, "sandboxes_failed_total", "Sandboxes that failed.",
+			stats.failed);
 	if (r == 0)
 		r = append_counter(&text, "sandboxes_expired_total",
 			"Sandboxes whose time ran out.", stats.expired);
 	if (r == 0)
-		r = append_counter(
-			&text, "sandboxes_deleted_total", "Sandboxes deleted.", stats.deleted);
+		r = append_counter(&text, "sandboxes_deleted_total", "Sandboxes deleted.",
+			stats.deleted);
 	if (r == 0)
 		r = buf_appendf(&text,
 			"# HELP pandastack_create_seconds Time from request to ready.\n"

@@ -116,8 +116,8 @@ static int open_cell(struct sandbox *sb, const struct cell_request *c, int clien
 }
 
 /* The guest keeps the time; it may begin late, after other cells of the session. */
-static int gather(
-	struct link_stream *s, int client_fd, struct cell *cell, json_t **ret_ok, struct err *err)
+static int gather(struct link_stream *s, int client_fd, struct cell *cell, json_t **ret_ok,
+	struct err *err)
 {
 	for (;;) {
 		struct link_event ev;
@@ -141,8 +141,8 @@ static int gather(
 
 static int err_timeout(int64_t timeout_ms, struct err *err)
 {
-	return err_set(
-		err, ERR_TIMEOUT, -ETIMEDOUT, "cell timeout after %gs", (double)timeout_ms / 1000);
+	return err_set(err, ERR_TIMEOUT, -ETIMEDOUT, "cell timeout after %gs",
+		(double)timeout_ms / 1000);
 }
 
 static bool is_timeout(const json_t *ok)
@@ -338,10 +338,10 @@ static json_t *listed_session(const struct sandbox *sb, const json_t *entry)
 	if (!id || !language || session_id_time(id, &ms) < 0)
 		return NULL;
 	session = session_json(sb, id, language);
-	(void)json_object_set_new(
-		session, "cells", json_is_integer(cells) ? json_incref(cells) : json_integer(0));
-	(void)json_object_set_new(
-		session, "running", json_boolean(json_is_true(json_object_get(entry, "running"))));
+	(void)json_object_set_new(session, "cells",
+		json_is_integer(cells) ? json_incref(cells) : json_integer(0));
+	(void)json_object_set_new(session, "running",
+		json_boolean(json_is_true(json_object_get(entry, "running"))));
 	return session;
 }
 
@@ -353,12 +353,12 @@ int h_session_list(struct http_req *req, struct http_resp *resp, struct err *err
 	int r = http_req_sandbox(req, &sb, err);
 
 	if (r == 0)
-		r = sandbox_call(
-			sb, json_pack("{s:s}", "op", "session_list"), CALL_TIMEOUT_MS, &ok, err);
+		r = sandbox_call(sb, json_pack("{s:s}", "op", "session_list"), CALL_TIMEOUT_MS, &ok,
+			err);
 	if (r < 0)
 		return r;
 	list = json_array();
-	json_array_foreach (json_object_get(ok, "sessions"), i, entry) {
+	json_array_foreach(json_object_get(ok, "sessions"), i, entry) {
 		json_t *session = listed_session(sb, entry);
 
 		if (session)

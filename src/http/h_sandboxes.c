@@ -67,8 +67,8 @@ static int read_spec(const struct http_req *req, struct sandbox_spec *spec, stru
 	if (r == 0)
 		r = json_in_str(req->body, "template", LIMIT_PATH_BYTES, &spec->template, err);
 	if (r == 0)
-		r = json_in_int(
-			req->body, "ttl_seconds", 0, LIMIT_TTL_SECONDS, &spec->ttl_seconds, err);
+		r = json_in_int(req->body, "ttl_seconds", 0, LIMIT_TTL_SECONDS, &spec->ttl_seconds,
+			err);
 	if (r == 0)
 		r = json_in_map(req->body, "metadata", &metadata_limits, &metadata, err);
 	if (r == 0)

@@ -34,14 +34,14 @@ struct http_stats {
 };
 
 struct http_req {
-	struct core *core; /* borrowed */
-	struct auth *auth; /* borrowed */
+	struct core *core;        /* borrowed */
+	struct auth *auth;        /* borrowed */
 	struct http_stats *stats; /* borrowed */
 	const char *method;
 	struct url url;
 	const char *params[HTTP_PARAMS_MAX]; /* the {…} of the route, in order */
-	json_t *body; /* owned; an object, never NULL in a handler */
-	void *upload; /* state of a streamed body, owned by its http_upload */
+	json_t *body;                        /* owned; an object, never NULL in a handler */
+	void *upload;  /* state of a streamed body, owned by its http_upload */
 	int client_fd; /* borrowed: to notice that the client went away */
 	char id[HTTP_REQUEST_ID_SIZE];
 	struct MHD_Connection *conn; /* the server's own */
@@ -73,19 +73,19 @@ struct http_stream {
 struct http_resp {
 	int status;
 	const char *type; /* NULL: no body */
-	char *data; /* owned */
+	char *data;       /* owned */
 	size_t len;
 	const struct http_stream *stream; /* NULL: the body is `data` */
-	void *stream_user; /* owned through stream->free */
-	int64_t stream_len; /* -1: unknown */
-	json_t *details; /* owned; "details" of an error answer */
-	const char *allow; /* of a 405 */
+	void *stream_user;                /* owned through stream->free */
+	int64_t stream_len;               /* -1: unknown */
+	json_t *details;                  /* owned; "details" of an error answer */
+	const char *allow;                /* of a 405 */
 };
 
 /* These take the reference or the object, also on failure. */
 int http_resp_json(struct http_resp *resp, int status, json_t *json, struct err *err);
-int http_resp_text(
-	struct http_resp *resp, int status, const char *type, struct buf *text, struct err *err);
+int http_resp_text(struct http_resp *resp, int status, const char *type, struct buf *text,
+	struct err *err);
 int http_resp_empty(struct http_resp *resp, int status);
 int http_resp_stream(struct http_resp *resp, const char *type, int64_t len,
 	const struct http_stream *stream, void *user);

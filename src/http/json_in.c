@@ -27,8 +27,8 @@ static int err_wanted(const json_t *v, const char *key, const char *wanted, stru
 {
 	char shown[SHOWN_BYTES];
 
-	return err_set(
-		err, ERR_INVALID, -EINVAL, "`%s` must be %s, not %s", key, wanted, show(shown, v));
+	return err_set(err, ERR_INVALID, -EINVAL, "`%s` must be %s, not %s", key, wanted,
+		show(shown, v));
 }
 
 /* The member, or NULL when it is absent or null. */
@@ -72,13 +72,13 @@ static int check_text(const json_t *v, const char *key, size_t max_bytes, struct
 		return err_set(err, ERR_TOO_LARGE, -EMSGSIZE,
 			"`%s` is too long: %zu bytes, at most %zu are taken", key, len, max_bytes);
 	if (strlen(json_string_value(v)) != len)
-		return err_set(
-			err, ERR_INVALID, -EINVAL, "`%s` must not hold a NUL character", key);
+		return err_set(err, ERR_INVALID, -EINVAL, "`%s` must not hold a NUL character",
+			key);
 	return 0;
 }
 
-int json_in_str(
-	const json_t *obj, const char *key, size_t max_bytes, const char **ret, struct err *err)
+int json_in_str(const json_t *obj, const char *key, size_t max_bytes, const char **ret,
+	struct err *err)
 {
 	const json_t *v = member(obj, key);
 	int r;
@@ -94,8 +94,8 @@ int json_in_str(
 	return 0;
 }
 
-int json_in_int(
-	const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret, struct err *err)
+int json_in_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
+	struct err *err)
 {
 	const json_t *v = member(obj, key);
 	char wanted[80];
@@ -113,8 +113,8 @@ int json_in_int(
 	return 0;
 }
 
-int json_in_seconds(
-	const json_t *obj, const char *key, int64_t max_ms, int64_t *ret_ms, struct err *err)
+int json_in_seconds(const json_t *obj, const char *key, int64_t max_ms, int64_t *ret_ms,
+	struct err *err)
 {
 	const json_t *v = member(obj, key);
 	char wanted[80];
@@ -158,7 +158,7 @@ int json_in_map(const json_t *obj, const char *key, const struct json_in_map_lim
 		return err_set(err, ERR_INVALID, -EINVAL,
 			"`%s` has %zu entries, at most %zu are taken", key, json_object_size(map),
 			limits->entries);
-	json_object_foreach (map, k, v) {
+	json_object_foreach(map, k, v) {
 		int r;
 
 		if (strlen(k) > limits->key_bytes)
@@ -187,7 +187,7 @@ int json_in_env(const json_t *obj, const char *key, json_t **ret, struct err *er
 
 	if (r < 0)
 		return r;
-	json_object_foreach (env, k, v) {
+	json_object_foreach(env, k, v) {
 		if (!*k || strchr(k, '='))
 			return err_set(err, ERR_INVALID, -EINVAL,
 				"`%s` has a variable name that is empty or holds '='", key);

@@ -19,16 +19,16 @@
 int json_in_parse(const char *text, size_t len, json_t **ret, struct err *err);
 
 /* A string of at most max_bytes, without NUL. */
-int json_in_str(
-	const json_t *obj, const char *key, size_t max_bytes, const char **ret, struct err *err);
+int json_in_str(const json_t *obj, const char *key, size_t max_bytes, const char **ret,
+	struct err *err);
 
 /* An integer in min..max; 60.0 is one too. */
 int json_in_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
 	struct err *err);
 
 /* A span in seconds that may have a fraction, as milliseconds; over 0 and at most max_ms. */
-int json_in_seconds(
-	const json_t *obj, const char *key, int64_t max_ms, int64_t *ret_ms, struct err *err);
+int json_in_seconds(const json_t *obj, const char *key, int64_t max_ms, int64_t *ret_ms,
+	struct err *err);
 
 int json_in_bool(const json_t *obj, const char *key, bool *ret, struct err *err);
 

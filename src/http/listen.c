@@ -38,8 +38,8 @@ static int split(char *address, const char **ret_host, const char **ret_port)
 
 static int bind_and_listen(const struct addrinfo *ai)
 {
-	_cleanup_close_ int fd = socket(
-		ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, ai->ai_protocol);
+	_cleanup_close_ int fd = socket(ai->ai_family,
+		ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, ai->ai_protocol);
 	int on = 1;
 
 	if (fd < 0)

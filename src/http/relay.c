@@ -42,8 +42,8 @@ int relay_emit(struct relay *r, const char *event, json_t *data, struct err *err
 	return 0;
 }
 
-static int emit_text(
-	struct relay *r, enum link_channel channel, const void *data, size_t len, struct err *err)
+static int emit_text(struct relay *r, enum link_channel channel, const void *data, size_t len,
+	struct err *err)
 {
 	bool is_err = channel == LINK_CH_STDERR;
 	_cleanup_buf_ struct buf text = buf_init(UTF8_STREAM_MAX(LIMIT_FRAME_BYTES));

@@ -29,16 +29,16 @@ struct relay_ops {
 
 struct relay {
 	const struct relay_ops *ops;
-	struct sandbox *sb; /* owned reference */
+	struct sandbox *sb;         /* owned reference */
 	struct link_stream *stream; /* owned */
-	int client_fd; /* borrowed */
-	int64_t deadline_ms; /* clock_mono_ms(), -1: never */
-	int64_t timeout_ms; /* what the client asked for, for the words of a timeout */
+	int client_fd;              /* borrowed */
+	int64_t deadline_ms;        /* clock_mono_ms(), -1: never */
+	int64_t timeout_ms;         /* what the client asked for, for the words of a timeout */
 	struct utf8_stream text[2]; /* of stdout, stderr */
-	uint64_t seq; /* of the next event */
-	struct buf out; /* not sent yet */
-	size_t sent; /* bytes of `out` that are sent all the same */
-	bool over; /* nothing comes after `out` */
+	uint64_t seq;               /* of the next event */
+	struct buf out;             /* not sent yet */
+	size_t sent;                /* bytes of `out` that are sent all the same */
+	bool over;                  /* nothing comes after `out` */
 };
 
 /* Takes both references and answers with the stream. Set the deadline in *ret, if any. */

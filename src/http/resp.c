@@ -20,8 +20,8 @@ int http_resp_json(struct http_resp *resp, int status, json_t *json, struct err 
 	return 0;
 }
 
-int http_resp_text(
-	struct http_resp *resp, int status, const char *type, struct buf *text, struct err *err)
+int http_resp_text(struct http_resp *resp, int status, const char *type, struct buf *text,
+	struct err *err)
 {
 	size_t len = text->len;
 	char *data = buf_steal(text);
@@ -58,8 +58,8 @@ int http_resp_stream(struct http_resp *resp, const char *type, int64_t len,
  */
 static void defuse_retry_words(char *msg)
 {
-	static const char *const words[] = {
-		"connect: connection refused", "no route to host", "i/o timeout"};
+	static const char *const words[] = {"connect: connection refused", "no route to host",
+		"i/o timeout"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		char *at;

@@ -9,12 +9,12 @@
 typedef int http_handler_fn(struct http_req *req, struct http_resp *resp, struct err *err);
 
 struct route {
-	const char *method; /* "*": any */
+	const char *method;  /* "*": any */
 	const char *pattern; /* "{x}" is any one segment, "*" at the end any number of them, also
 				none */
-	http_handler_fn *handler; /* NULL: a part of the API that is still to be built */
+	http_handler_fn *handler;         /* NULL: a part of the API that is still to be built */
 	const struct http_upload *upload; /* NULL: the body is JSON */
-	bool public; /* needs no key */
+	bool public;                      /* needs no key */
 };
 
 /* Enough for every method, with commas. */

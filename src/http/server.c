@@ -55,8 +55,8 @@ enum {
 
 struct http_server {
 	struct MHD_Daemon *mhd; /* owned */
-	struct core *core; /* borrowed */
-	struct auth *auth; /* borrowed */
+	struct core *core;      /* borrowed */
+	struct auth *auth;      /* borrowed */
 	struct http_stats stats;
 	char address[HTTP_ADDRESS_SIZE];
 };
@@ -69,10 +69,10 @@ struct exchange {
 	struct err err;
 	char allow[ROUTE_ALLOW_SIZE];
 	int64_t began_us;
-	bool begun; /* step 1 is done */
-	bool failed; /* `err` is to be answered */
+	bool begun;    /* step 1 is done */
+	bool failed;   /* `err` is to be answered */
 	bool answered; /* the answer is queued */
-	bool linger; /* ... while a body was still to come */
+	bool linger;   /* ... while a body was still to come */
 };
 
 /* ---- the exchange ---- */
@@ -114,8 +114,8 @@ static int check_key(const struct http_req *req, struct err *err)
 				 "host in ~/.netrc makes some clients send Basic instead)"
 			       : "send the API key as \"Authorization: Bearer KEY\"");
 	if (!auth_check(req->auth, key))
-		return err_set(
-			err, ERR_UNAUTHORIZED, -EACCES, "this server does not know that API key");
+		return err_set(err, ERR_UNAUTHORIZED, -EACCES,
+			"this server does not know that API key");
 	return 0;
 }
 
@@ -126,8 +126,8 @@ static uint64_t content_length(const struct http_req *req)
 	uint64_t len = 0;
 
 	if (text)
-		(void)parse_u64(
-			text, 0, UINT64_MAX, &len); /* the library refused what is no number */
+		(void)parse_u64(text, 0, UINT64_MAX,
+			&len); /* the library refused what is no number */
 	return len;
 }
 
@@ -223,11 +223,12 @@ static struct MHD_Response *make_response(struct exchange *x)
 	struct http_resp *resp = &x->resp;
 
 	if (resp->stream)
-		return MHD_create_response_from_callback(
-			resp->stream_len < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)resp->stream_len,
+		return MHD_create_response_from_callback(resp->stream_len < 0
+				? MHD_SIZE_UNKNOWN
+				: (uint64_t)resp->stream_len,
 			STREAM_BLOCK_BYTES, on_read, x, NULL);
-	return MHD_create_response_from_buffer(
-		resp->len, steal_ptr(&resp->data), MHD_RESPMEM_MUST_FREE);
+	return MHD_create_response_from_buffer(resp->len, steal_ptr(&resp->data),
+		MHD_RESPMEM_MUST_FREE);
 }
 
 /* A header that is left out for want of memory leaves an answer that still can be understood. */
@@ -356,8 +357,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *conn, const
 	return answer(x);
 }
 
-static void on_completed(
-	void *user, struct MHD_Connection *conn, void **state, enum MHD_RequestTerminationCode code)
+static void on_completed(void *user, struct MHD_Connection *conn, void **state,
+	enum MHD_RequestTerminationCode code)
 {
 	struct exchange *x = *state;
 
@@ -366,8 +367,8 @@ static void on_completed(
 	if (x->linger && x->answered && code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
 		drain(x->req.client_fd);
 	if (x->resp.stream)
-		(void)MHD_set_connection_option(
-			conn, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned int)IDLE_SECONDS);
+		(void)MHD_set_connection_option(conn, MHD_CONNECTION_OPTION_TIMEOUT,
+			(unsigned int)IDLE_SECONDS);
 	exchange_free(x);
 	*state = NULL;
 }
@@ -397,9 +398,9 @@ int http_server_start(const char *listen, struct core *core, struct auth *auth,
 	MHD_set_panic_func(on_panic, NULL);
 	server->mhd = MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION |
 			MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC,
-		0, NULL, NULL, on_request, NULL, /* */
-		MHD_OPTION_LISTEN_SOCKET, fd, /* */
-		MHD_OPTION_URI_LOG_CALLBACK, on_target, server, /* */
+		0, NULL, NULL, on_request, NULL,                 /* */
+		MHD_OPTION_LISTEN_SOCKET, fd,                    /* */
+		MHD_OPTION_URI_LOG_CALLBACK, on_target, server,  /* */
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, /* */
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)LIMIT_CONNECTIONS,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SECONDS,

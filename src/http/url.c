@@ -42,8 +42,8 @@ static int decode(char *s, bool plus_is_space, struct err *err)
 				"the URL has a '%%' that no two hex digits follow; write %%25 for "
 				"it");
 		if (hi == 0 && lo == 0)
-			return err_set(
-				err, ERR_INVALID, -EINVAL, "the URL must not hold NUL (%%00)");
+			return err_set(err, ERR_INVALID, -EINVAL,
+				"the URL must not hold NUL (%%00)");
 		*out++ = (char)(hi << 4 | lo);
 		p += 2;
 	}

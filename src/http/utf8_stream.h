@@ -14,7 +14,7 @@ struct utf8_stream {
 	uint8_t held[4]; /* beginning of a character whose end has not arrived */
 	uint8_t n_held;
 	uint8_t missing; /* bytes that the character still lacks; 0: between characters */
-	uint8_t lo, hi; /* what the next byte must lie in */
+	uint8_t lo, hi;  /* what the next byte must lie in */
 };
 
 /* At most this many bytes of text come from `len` bytes, utf8_stream_end() included. */

@@ -645,7 +645,7 @@ static int gather_event(struct link_stream *s, const struct chunk *c, json_t **r
 		*ret = json_pack("{s:s, s:I}", "type", "dropped", "bytes",
 			(json_int_t)s->event_lost);
 	else
-		*ret = json_loadb(s->event_buf.data ? s->event_buf.data : "", s->event_buf.len, 0,
+		*ret = json_loadb(s->event_buf.data ? s->event_buf.data : "", s->event_buf.len, JSON_ALLOW_NUL,
 			NULL);
 	s->event_lost = 0;
 	buf_done(&s->event_buf);

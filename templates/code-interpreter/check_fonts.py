@@ -8,7 +8,7 @@ import matplotlib
 
 matplotlib.use("agg")
 
-import matplotlib.pyplot as plt  # noqa: E402 (the backend is chosen before)
+import matplotlib.pyplot as plt
 
 TEXTS = ("温度 图表", "日本語 한국어", "مخطط الحرارة", "עברית हिन्दी বাংলা தமிழ் ไทย", "🚀📈😀🤖🥇🧠🫠 ✅❤▲")
 

@@ -237,7 +237,9 @@ class Session:
     @contextlib.contextmanager
     def stream(self, code: str, **body: Any) -> Iterator[Iterator[Event]]:
         """The events of a cell, as they come; leaving the block closes the connection."""
-        response = self.api.request("POST", f"{self.path}/run", json={"code": code, "stream": True, **body}, stream=True)
+        response = self.api.request(
+            "POST", f"{self.path}/run", json={"code": code, "stream": True, **body}, stream=True
+        )
         with response:
             if response.status_code != 200:
                 raise ApiError(response)

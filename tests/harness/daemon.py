@@ -234,7 +234,7 @@ class Daemon:
         return self.exit_status
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill -9."""
         self.process.kill()
         self.wait()
 

@@ -291,6 +291,8 @@ def test_warnings_and_logging_are_stderr(kernel: Session) -> None:
 
 def test_output_of_threads_and_children_after_the_cell(kernel: Session) -> None:
     """What comes late is not lost: it is in the next cell."""
-    kernel.ok("import os, threading\nr, w = os.pipe()\nt = threading.Thread(target=lambda: (os.read(r, 1), print('late')))\nt.start()")
+    kernel.ok(
+        "import os, threading\nr, w = os.pipe()\nt = threading.Thread(target=lambda: (os.read(r, 1), print('late')))\nt.start()"
+    )
     got = kernel.ok("os.write(w, b'x'); t.join()")
     assert got["stdout"] == "late\n"

@@ -32,7 +32,7 @@ SOURCES = {
     "urandom": "head -c16 /dev/urandom | od -An -tx1",
     "uuid": "cat /proc/sys/kernel/random/uuid",
     "openssl": "openssl rand -hex 16",
-    "node": "node -e 'console.log(Math.random(), require(\"crypto\").randomBytes(8).toString(\"hex\"))'",
+    "node": 'node -e \'console.log(Math.random(), require("crypto").randomBytes(8).toString("hex"))\'',
     "python": "python3 -c 'import random, uuid; print(random.random(), uuid.uuid4())'",
     "hostname": "hostname",
     "machine_id": "cat /etc/machine-id",

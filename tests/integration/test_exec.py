@@ -39,7 +39,7 @@ def test_shell_and_environment(box: Sandbox) -> None:
 
 def test_cwd_env_stdin_user(box: Sandbox) -> None:
     assert box.output("pwd", cwd="/usr/lib") == "/usr/lib\n"
-    assert box.output("printf %s \"$GREETING\"", env={"GREETING": "a 'b' \"c\" $d é"}) == "a 'b' \"c\" $d é"
+    assert box.output('printf %s "$GREETING"', env={"GREETING": "a 'b' \"c\" $d é"}) == "a 'b' \"c\" $d é"
     assert box.output("cat", stdin="line\n☕") == "line\n☕"
     assert box.output("wc -c", stdin="x" * 200_000).strip() == "200000"
     assert box.output("id -un; echo $HOME", user="nobody").split()[0] == "nobody"
@@ -142,12 +142,14 @@ def test_P4_stdin_is_at_its_end(box: Sandbox) -> None:
 
 
 def test_P6_unicode_across_reads(box: Sandbox) -> None:
-    assert box.output("python3 -c 'print(\"☕\" * 100_000, end=\"\")'") == "☕" * 100_000
+    assert box.output('python3 -c \'print("☕" * 100_000, end="")\'') == "☕" * 100_000
     halves = r"printf '\342\230'; sleep 0.02; printf '\225\n'"
     assert box.output(halves) == "☕\n"
     text = "".join(e.data["chunk"] for e in streamed(box, halves) if e.name == "stdout")
     assert text == "☕\n"
-    many = "".join(e.data["chunk"] for e in streamed(box, "python3 -c 'print(\"☕\" * 100_000)'") if e.name == "stdout")
+    many = "".join(
+        e.data["chunk"] for e in streamed(box, "python3 -c 'print(\"☕\" * 100_000)'") if e.name == "stdout"
+    )
     assert many == "☕" * 100_000 + "\n"
 
 
@@ -187,7 +189,7 @@ def test_output_over_the_cap_is_cut_and_says_so(box: Sandbox) -> None:
 
 
 def test_both_pipes_full_at_once(box: Sandbox) -> None:
-    got = box.exec("python3 -c 'import os\nfor i in range(200): os.write(1, b\"o\"*1000); os.write(2, b\"e\"*1000)'")
+    got = box.exec('python3 -c \'import os\nfor i in range(200): os.write(1, b"o"*1000); os.write(2, b"e"*1000)\'')
     assert (len(got["stdout"]), len(got["stderr"])) == (200_000, 200_000)
 
 
@@ -281,15 +283,15 @@ def test_a_client_that_leaves_kills_its_command(box: Sandbox) -> None:
     box.output("mkfifo /tmp/leave")
     with box.stream("exec 3<>/tmp/leave; setsid sleep 300 & echo up; sleep 300") as events:
         assert next(events).data["chunk"] == "up\n"
-    assert box.output("while pgrep -x sleep >/dev/null; do :; done; rm /tmp/leave; echo gone", timeout_seconds=20) == (
-        "gone\n"
-    )
+    until_dead = "while pgrep -x sleep >/dev/null; do :; done; rm /tmp/leave; echo gone"
+    assert box.output(until_dead, timeout_seconds=20) == "gone\n"
 
 
 def test_a_client_that_leaves_a_buffered_call_kills_its_command(box: Sandbox) -> None:
-    with pytest.raises(Exception, match="timed out|Read timed out"):
+    with pytest.raises(Exception, match="timed out"):
         box.api.request("POST", f"{box.path}/exec", json={"cmd": "sleep 311"}, timeout=1)
-    assert box.output("while pgrep -f 'sleep 31[1]' >/dev/null; do :; done; echo gone", timeout_seconds=20) == "gone\n"
+    until_dead = "while pgrep -f 'sleep 31[1]' >/dev/null; do :; done; echo gone"
+    assert box.output(until_dead, timeout_seconds=20) == "gone\n"
 
 
 def test_a_slow_reader_stops_nobody_else(box: Sandbox, api: Api) -> None:

@@ -76,7 +76,23 @@ def test_an_upload_keeps_the_mode_and_replaces_at_once(box: Sandbox) -> None:
     assert box.output("cat /tmp/script2") == "#!/bin/sh\necho old"
 
 
-NAMES = ["a b", "😀", "u\u202ff", "%20", "a+b", "it's", 'say "hi"', "new\nline", "back\\slash", "?#&=", "é", "é", "-rf", "--help", "*"]
+NAMES = [
+    "a b",
+    "😀",
+    "u\u202ff",
+    "%20",
+    "a+b",
+    "it's",
+    'say "hi"',
+    "new\nline",
+    "back\\slash",
+    "?#&=",
+    "\u00e9",
+    "e\u0301",
+    "-rf",
+    "--help",
+    "*",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -98,7 +114,7 @@ def test_F4_F5_names(box: Sandbox, name: str) -> None:
 
 
 def test_stat_and_list(box: Sandbox) -> None:
-    box.output("rm -rf /tmp/l; mkdir /tmp/l; cd /tmp/l; mkdir d; printf abc > f; ln -s f link; ln -s /nowhere dangling; mkfifo p")
+    box.output("mkdir /tmp/l; cd /tmp/l; mkdir d; printf abc > f; ln -s f link; ln -s /nowhere dangling; mkfifo p")
     entries = box.entries("/tmp/l")
     assert set(entries) == {"d", "f", "link", "dangling", "p"}
     assert entries["d"]["is_dir"] is True
@@ -181,13 +197,13 @@ def test_stat_and_list_of_nothing(box: Sandbox) -> None:
     box.api.refused("GET", f"{box.path}/fs/dir", 404, "file.not_found", params={"path": "/tmp/nothing"})
     box.api.refused("GET", f"{box.path}/fs/dir", 400, "request.invalid", params={"path": "/etc/passwd"})
     box.api.refused("DELETE", f"{box.path}/fs", 404, "file.not_found", params={"path": "/tmp/nothing"})
-    box.api.refused("POST", f"{box.path}/fs/move", 404, "file.not_found", json={"from": "/tmp/nothing", "to": "/tmp/x"})
+    move = {"from": "/tmp/nothing", "to": "/tmp/x"}
+    box.api.refused("POST", f"{box.path}/fs/move", 404, "file.not_found", json=move)
 
 
 @pytest.mark.parametrize("path", ["/etc", "/etc/", "/etc/passwd/x", "relative", "/proc/version/x"])
 def test_paths_that_can_not_be_written(box: Sandbox, path: str) -> None:
-    answer = box.api.refused("PUT", f"{box.path}/fs", 400, "request.invalid", params={"path": path}, data=b"x" * 200_000)
-    assert answer["error"]
+    box.api.refused("PUT", f"{box.path}/fs", 400, "request.invalid", params={"path": path}, data=b"x" * 200_000)
     assert box.output("head -c4 /etc/passwd") == "root"
 
 

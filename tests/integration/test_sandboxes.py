@@ -159,7 +159,7 @@ def test_idempotency_key(api: Api, daemon: Daemon) -> None:
 
 def test_env_of_a_sandbox(sandbox: Make) -> None:
     s = sandbox(env={"COLOUR": "blue", "EMPTY": "", "É": "☕"})
-    assert s.output("printf '%s|%s|%s' \"$COLOUR\" \"${EMPTY-unset}\" \"$(env | grep ^É)\"") == "blue||É=☕"
+    assert s.output('printf \'%s|%s|%s\' "$COLOUR" "${EMPTY-unset}" "$(env | grep ^É)"') == "blue||É=☕"
 
 
 @pytest.mark.slow

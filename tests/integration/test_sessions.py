@@ -257,9 +257,7 @@ def test_languages(api: Api) -> None:
 
 def test_one_shot_times_out_and_is_gone(box: Sandbox) -> None:
     before = box.sessions()
-    box.api.refused(
-        "POST", f"{box.path}/repl", 504, "timeout", json={"code": "while True: pass", "timeout_ms": 1000}
-    )
+    box.api.refused("POST", f"{box.path}/repl", 504, "timeout", json={"code": "while True: pass", "timeout_ms": 1000})
     assert box.sessions() == before
 
 

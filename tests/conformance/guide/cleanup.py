@@ -1,0 +1,2 @@
+ctx.close()
+sandbox.kill()

@@ -1,0 +1,2 @@
+await ctx.close();
+await sandbox.kill();

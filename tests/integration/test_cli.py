@@ -1,0 +1,256 @@
+"""The command line against the daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import Daemon, Sandbox
+from harness.daemon import binary
+
+SECONDS = 120
+
+
+class Cli:
+    """`pandastack`, pointed at a daemon."""
+
+    def __init__(self, daemon: Daemon, home: Path) -> None:
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("PANDASTACK_", "XDG_"))}
+        self.env.update(HOME=str(home), PANDASTACK_API=daemon.url, PANDASTACK_API_KEY=daemon.key, NO_PROXY="*")
+
+    def popen(self, *args: str, **kwargs: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(binary()), *args],
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **kwargs,
+        )
+
+    def run(self, *args: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(binary()), *args],
+            env={**self.env, **env},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+
+    def ok(self, *args: str, stdin: str | None = None) -> str:
+        done = self.run(*args, stdin=stdin)
+        assert done.returncode == 0, done
+        assert "\x1b" not in done.stdout, "no colours where there is no terminal"
+        return done.stdout
+
+    def json(self, *args: str) -> Any:
+        return json.loads(self.ok(*args, "--json"))
+
+
+@pytest.fixture
+def cli(daemon: Daemon, tmp_path: Path) -> Cli:
+    return Cli(daemon, tmp_path)
+
+
+def test_run_code(cli: Cli, daemon: Daemon) -> None:
+    before = daemon.api.list()
+    done = cli.run("run", "-c", "import sys; print('out'); print('err', file=sys.stderr); 6 * 7")
+    assert (done.returncode, done.stdout.split(), done.stderr.strip()) == (0, ["out", "42"], "err")
+    assert daemon.api.list() == before, "the sandbox is gone"
+
+
+def test_run_file_and_stdin(cli: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print(sum(range(10)))\n")
+    assert cli.ok("run", str(script)).strip() == "45"
+    assert cli.ok("run", stdin="print(1 + 1)").strip() == "2"
+    assert cli.ok("run", "-", stdin="print(1 + 2)").strip() == "3"
+
+
+def test_run_exit_status_is_the_codes(cli: Cli) -> None:
+    assert cli.run("run", "-c", "import sys; sys.exit(3)").returncode == 3
+    done = cli.run("run", "-c", "print('before')\n1/0")
+    assert done.returncode == 1
+    assert done.stdout == "before\n"
+    assert "ZeroDivisionError: division by zero" in done.stderr
+
+
+def test_run_saves_charts(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "charts"
+    cli.ok("run", "--out", str(out), "-c", "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()")
+    charts = list(out.glob("*.png"))
+    assert len(charts) == 1
+    assert charts[0].read_bytes().startswith(b"\x89PNG")
+
+
+def test_run_json(cli: Cli) -> None:
+    got = cli.json("run", "-c", "6 * 7")
+    assert got["results"] == [{"text/plain": "42"}]
+    assert got["exit_code"] == 0
+
+
+def test_run_that_times_out(cli: Cli, daemon: Daemon) -> None:
+    before = daemon.api.list()
+    done = cli.run("run", "--timeout", "1s", "-c", "print('up', flush=True)\nwhile True: pass")
+    assert done.returncode != 0
+    assert done.stdout == "up\n"
+    assert "timeout" in done.stderr
+    assert daemon.api.list() == before
+
+
+def test_run_interrupted_from_the_keyboard(cli: Cli, daemon: Daemon) -> None:
+    before = daemon.api.list()
+    with cli.popen("run", "-c", "print('up', flush=True)\nwhile True: pass") as p:
+        assert p.stdout
+        assert p.stdout.readline() == "up\n"
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=SECONDS)
+    assert p.returncode == 130
+    assert "KeyboardInterrupt" in err
+    assert daemon.api.list() == before
+
+
+def test_run_that_is_terminated_leaves_no_sandbox(cli: Cli, daemon: Daemon) -> None:
+    before = daemon.api.list()
+    with cli.popen("run", "-c", "print('up', flush=True)\nwhile True: pass") as p:
+        assert p.stdout
+        assert p.stdout.readline() == "up\n"
+        p.terminate()
+        p.communicate(timeout=SECONDS)
+    assert daemon.api.list() == before
+
+
+def test_sandbox_life(cli: Cli) -> None:
+    sandbox_id = cli.ok("sandbox", "create", "--ttl", "10m", "-m", "task=cli", "-m", "x=y z").strip()
+    try:
+        assert cli.json("sandbox", "get", sandbox_id)["metadata"] == {"task": "cli", "x": "y z"}
+        assert cli.json("sandbox", "get", sandbox_id)["ttl_seconds"] == 600
+        assert sandbox_id in cli.ok("sandbox", "list", "-m", "task=cli")
+        assert [s["id"] for s in cli.json("sandbox", "list", "-m", "task=cli")] == [sandbox_id]
+        assert cli.json("sandbox", "list", "-m", "task=other") == []
+        assert "running" in cli.ok("sandbox", "get", sandbox_id[:8])
+    finally:
+        done = cli.run("sandbox", "rm", sandbox_id[:13])
+    assert done.returncode == 0, done
+    gone = cli.run("sandbox", "get", sandbox_id)
+    assert gone.returncode == 3
+    assert gone.stdout == ""
+    assert gone.stderr.startswith("pandastack")
+
+
+def test_sandbox_exec(cli: Cli, box: Sandbox) -> None:
+    done = cli.run("sandbox", "exec", box.id, "--", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
+    assert cli.ok("sandbox", "exec", box.id, "--", "printf", "%s|", "a b", "$HOME", "it's") == "a b|$HOME|it's|"
+    assert cli.ok("sandbox", "exec", box.id, "--cwd", "/usr", "--env", "A=é", "--", "echo $PWD $A") == "/usr é\n"
+    assert cli.run("sandbox", "exec", box.id, "--", "kill -9 $$").returncode == 137
+    assert cli.run("sandbox", "exec", box.id, "--", "no-such-command").returncode == 127
+    got = cli.run("sandbox", "exec", box.id, "--json", "--", "echo x; exit 4")
+    assert got.returncode == 4
+    assert json.loads(got.stdout)["stdout"] == "x\n"
+    late = cli.run("sandbox", "exec", box.id, "--timeout", "1s", "--", "sleep 300")
+    assert late.returncode == 6
+    assert "timeout" in late.stderr
+
+
+def test_sandbox_cp(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    data = os.urandom(3_000_000)
+    (tmp_path / "up.bin").write_bytes(data)
+    cli.ok("sandbox", "cp", str(tmp_path / "up.bin"), f"{box.id}:/tmp/cli/")
+    assert box.read("/tmp/cli/up.bin") == data
+    cli.ok("sandbox", "cp", f"{box.id}:/tmp/cli/up.bin", str(tmp_path / "down.bin"))
+    assert (tmp_path / "down.bin").read_bytes() == data
+    cli.ok("sandbox", "cp", f"{box.id}:/tmp/cli/up.bin", str(tmp_path / "sub dir é.bin"))
+    assert (tmp_path / "sub dir é.bin").read_bytes() == data
+    cli.ok("sandbox", "cp", "-", f"{box.id}:/tmp/cli/-rf", stdin="from stdin")
+    assert cli.ok("sandbox", "cp", f"{box.id}:/tmp/cli/-rf", "-") == "from stdin"
+    missing = cli.run("sandbox", "cp", f"{box.id}:/tmp/cli/none", str(tmp_path / "none"))
+    assert missing.returncode == 3
+    assert not (tmp_path / "none").exists()
+    assert cli.run("sandbox", "cp", str(tmp_path / "none"), f"{box.id}:/tmp/x").returncode == 3
+    assert cli.run("sandbox", "cp", str(tmp_path / "up.bin"), f"{box.id}:relative").returncode == 2
+
+
+def test_templates_and_engines(cli: Cli) -> None:
+    assert "code-interpreter" in cli.ok("template", "list")
+    assert "code-interpreter" in [t["name"] for t in cli.json("template", "list")]
+    assert "qemu" in cli.ok("engines")
+    assert cli.json("engines")[0]["name"] == "qemu"
+    missing = cli.run("template", "rm", "no-such")
+    assert missing.returncode == 3
+    assert "no-such" in missing.stderr
+
+
+def test_errors_say_what_to_do(cli: Cli) -> None:
+    wrong = cli.run("sandbox", "list", PANDASTACK_API_KEY="pds_wrong")
+    assert wrong.returncode == 4
+    nobody = cli.run("sandbox", "list", PANDASTACK_API="http://127.0.0.1:1")
+    assert nobody.returncode not in (0, 4)
+    assert "pandastack serve" in nobody.stderr
+    unknown = cli.run("sandbox", "create", "-t", "no-such")
+    assert unknown.returncode == 2
+    assert "code-interpreter" in unknown.stderr
+    for done in (wrong, nobody, unknown):
+        assert done.stdout == ""
+        assert len(done.stderr.strip().splitlines()) <= 2, done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["nonsense"],
+        ["sandbox"],
+        ["sandbox", "nonsense"],
+        ["sandbox", "exec"],
+        ["sandbox", "create", "--nonsense"],
+        ["sandbox", "create", "--ttl", "soon"],
+        ["sandbox", "rm"],
+        ["sandbox", "cp", "a", "b"],
+        ["run", "-c", "1", "file.py"],
+        ["serve", "--listen", "nonsense", "--data-dir", "/dev/null/x"],
+    ],
+)
+def test_wrong_usage(cli: Cli, args: list[str]) -> None:
+    done = cli.run(*args)
+    assert done.returncode not in (0, -6, -11)
+    assert done.stderr
+
+
+@pytest.mark.parametrize("args", [[], ["sandbox"], ["sandbox", "create"], ["run"], ["serve"], ["template", "build"]])
+def test_help(cli: Cli, args: list[str]) -> None:
+    assert "pandastack" in cli.ok(*args, "--help")
+
+
+def test_the_config_file_is_found(daemon: Daemon, tmp_path: Path) -> None:
+    """Where neither variable is set."""
+    cli = Cli(daemon, tmp_path)
+    del cli.env["PANDASTACK_API"], cli.env["PANDASTACK_API_KEY"]
+    config = tmp_path / ".config" / "pandastack" / "config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"api_url": daemon.url, "api_key": daemon.key}))
+    assert cli.run("sandbox", "list").returncode == 0
+
+
+def test_default_folders(make_daemon: Callable[..., Daemon], tmp_path: Path) -> None:
+    """An ordinary user's daemon writes its key where the command line and the SDKs of that user find it."""
+    home = tmp_path / "home"
+    # An ordinary user also where the tests run as root, whose folder would be the machine's own.
+    as_user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"] if os.geteuid() == 0 else []
+    d = make_daemon(home / ".local/share/pandastack", env={"HOME": str(home)}, wrapper=as_user).wait_ready()
+    config = home / ".config/pandastack/config.json"
+    assert json.loads(config.read_text()) == {"api_url": d.url, "api_key": d.key}
+    assert config.stat().st_mode & 0o777 == 0o600
+    cli = Cli(d, home)
+    del cli.env["PANDASTACK_API"], cli.env["PANDASTACK_API_KEY"]
+    assert cli.ok("run", "-c", "print('found')") == "found\n"
+    d.stop()
+    d.check_clean()

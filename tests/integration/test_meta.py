@@ -1,0 +1,230 @@
+"""About the server and its templates."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import requests
+
+from harness import Api, Daemon, Sandbox
+from harness.daemon import templates
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/version", "/metrics"])
+def test_public_routes_need_no_key(api: Api, path: str) -> None:
+    anonymous = Api(api.url, None)
+    assert anonymous.request("GET", path).status_code == 200
+    assert anonymous.request("HEAD", path).status_code == 200
+
+
+def test_healthz(api: Api) -> None:
+    got = api.call("GET", "/healthz")
+    assert got["status"] == "ok"
+    assert got["engine"]["name"] == "qemu"
+    assert got["engine"]["available"] is True
+
+
+def test_version(api: Api) -> None:
+    got = api.call("GET", "/version")
+    assert got["service"] == "pandastack"
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", got["semver"])
+    assert got["os"] == "linux"
+    assert got["arch"] == platform.machine()
+
+
+def test_engines(api: Api) -> None:
+    engines = {e["name"]: e for e in api.call("GET", "/v1/engines")}
+    qemu = engines["qemu"]
+    assert qemu["selected"] is True
+    assert qemu["available"] is True
+    assert qemu["isolation"] == "microvm"
+    assert qemu["accel"] in ("tcg", "kvm")
+    assert re.match(r"\d+\.\d+", qemu["version"])
+    if qemu["accel"] == "tcg":
+        assert "/dev/kvm" in qemu["why"], "why it is not faster"
+
+
+def metric(api: Api, name: str) -> float:
+    text = api.request("GET", "/metrics").text
+    return float(next(line.split()[-1] for line in text.splitlines() if line.startswith(f"{name} ")))
+
+
+def test_metrics(api: Api) -> None:
+    response = api.request("GET", "/metrics")
+    assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    for line in response.text.splitlines():
+        assert re.fullmatch(r'# (HELP|TYPE) pandastack_\w+ .+|pandastack_\w+(\{\w+="\w+"\})? [0-9.e+]+', line), line
+    created, deleted = (metric(api, f"pandastack_sandboxes_{what}_total") for what in ("created", "deleted"))
+    running = metric(api, 'pandastack_sandboxes{state="running"}')
+    s = api.create()
+    assert metric(api, "pandastack_sandboxes_created_total") == created + 1
+    assert metric(api, 'pandastack_sandboxes{state="running"}') == running + 1
+    s.delete()
+    assert metric(api, "pandastack_sandboxes_deleted_total") == deleted + 1
+    assert metric(api, 'pandastack_sandboxes{state="running"}') == running
+    assert metric(api, "pandastack_create_seconds_sum") > 0
+
+
+def test_me(api: Api) -> None:
+    assert api.call("GET", "/v1/me")["auth_method"] == "api_key"
+    tokens = api.call("GET", "/v1/me/tokens")["items"]
+    assert tokens[0]["prefix"] == (api.key or "")[:12]
+    assert str(api.key) not in str(tokens)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/functions"),
+        ("POST", "/v1/schedules"),
+        ("GET", "/v1/databases/x/y"),
+        ("GET", "/v1/apps"),
+        ("GET", "/v1/volumes"),
+        ("POST", "/v1/templates/build"),
+        ("POST", "/mcp"),
+    ],
+)
+def test_what_is_not_built_says_so(api: Api, method: str, path: str) -> None:
+    api.refused(method, path, 501, "not_supported")
+
+
+@pytest.mark.parametrize("call", ["fork", "snapshots", "pause", "hibernate", "preview-token"])
+def test_what_a_sandbox_can_not_do_yet_says_so(box: Sandbox, call: str) -> None:
+    box.api.refused("POST", f"{box.path}/{call}", 501, "not_supported")
+    box.api.refused(
+        "POST",
+        f"{box.path}/{call}",
+        501,
+        "not_supported",
+        data=b"",
+        headers={"Content-Type": "text/plain;charset=UTF-8"},
+    )
+
+
+def test_unknown_paths_and_methods(api: Api) -> None:
+    api.refused("GET", "/v1/nonsense", 404, "not_found")
+    api.refused("GET", "/", 404, "not_found")
+    api.refused("PATCH", "/v1/sandboxes", 405, "request.method")
+    response = api.request("PATCH", "/v1/sandboxes")
+    assert {m.strip() for m in response.headers["Allow"].split(",")} >= {"GET", "POST"}
+
+
+def test_request_id(api: Api) -> None:
+    ids = {api.request("GET", "/healthz").headers["X-Request-Id"] for _ in range(3)}
+    assert len(ids) == 3
+    assert api.request("GET", "/healthz", headers={"X-Request-Id": "mine-1"}).headers["X-Request-Id"] == "mine-1"
+    for bad in ("x" * 65, "a b", "<script>", '"'):
+        assert api.request("GET", "/healthz", headers={"X-Request-Id": bad}).headers["X-Request-Id"] != bad
+
+
+def test_keep_alive(api: Api) -> None:
+    with requests.Session() as http:
+        http.trust_env = False
+        for _ in range(3):
+            http.get(f"{api.url}/healthz", timeout=30).raise_for_status()
+        adapter = http.get_adapter(api.url)
+        pools = adapter.poolmanager.pools  # type: ignore[attr-defined]
+        assert pools[pools.keys()[0]].num_connections == 1
+
+
+# ---- templates ----
+
+
+def test_list_and_get(api: Api) -> None:
+    listed = {t["name"]: t for t in api.call("GET", "/v1/templates")}
+    assert "code-interpreter" in listed
+    got = api.call("GET", "/v1/templates/code-interpreter")
+    assert got == listed["code-interpreter"]
+    assert got["engine"] == "qemu"
+    assert got["kernel"] == "python"
+    assert got["size_bytes"] > 0
+    assert got["cpu"] >= 1
+    assert got["memory_mb"] >= 128
+    assert got["version"]
+    assert got["built_at"].endswith("Z")
+
+
+def test_get_of_nothing(api: Api) -> None:
+    for name in ("nothing", "..", "%2e%2e%2fetc", "A"):
+        api.refused("GET", f"/v1/templates/{name}", 404, "template.not_found")
+    api.refused("DELETE", "/v1/templates/nothing", 404, "template.not_found")
+
+
+def linked_templates(root: Path, name: str = "code-interpreter") -> Path:
+    """A folder of templates that holds the real one's files, and may be changed."""
+    real = (templates() / name / "current").resolve()
+    version = root / name / "v1"
+    version.mkdir(parents=True)
+    for file in real.iterdir():
+        if file.name == "manifest.json":
+            shutil.copy(file, version / file.name)
+        else:
+            (version / file.name).symlink_to(file)
+    (root / name / "current").symlink_to("v1")
+    return root
+
+
+def test_delete(tmp_path: Path, make_daemon: Callable[..., Daemon]) -> None:
+    """Sandboxes that were made from it go on."""
+    root = linked_templates(tmp_path / "templates")
+    d = make_daemon(template_dir=root).wait_ready()
+    s = d.api.create()
+    d.api.call("DELETE", "/v1/templates/code-interpreter", want=204)
+    assert not (root / "code-interpreter").exists()
+    assert d.api.call("GET", "/v1/templates") == []
+    answer = d.api.refused("POST", "/v1/sandboxes", 400, "template.unknown", json={"template": "code-interpreter"})
+    assert "pandastack template build" in answer["error"]
+    assert s.output("echo still here") == "still here\n"
+    d.stop()
+    d.check_clean()
+
+
+def test_a_template_of_another_format(tmp_path: Path, make_daemon: Callable[..., Daemon]) -> None:
+    root = linked_templates(tmp_path / "templates")
+    manifest = root / "code-interpreter" / "v1" / "manifest.json"
+    text = manifest.read_text()
+    d = make_daemon(template_dir=root).wait_ready()
+
+    def refused() -> str:
+        answer = d.api.refused("POST", "/v1/sandboxes", 503, "template.stale", json={"template": "code-interpreter"})
+        assert "pandastack template build code-interpreter" in answer["error"]
+        return str(answer["error"])
+
+    manifest.write_text(re.sub(r'"format":\s*\d+', '"format": 999', text))
+    assert "another version" in refused()
+    manifest.write_text(re.sub(r'"engine_version":\s*"[^"]*"', '"engine_version": "6.0.0"', text))
+    assert "6.0.0" in refused()
+    manifest.write_text(text[: len(text) // 2])
+    refused()
+    manifest.write_text(re.sub(r'"memory_bytes":\s*\d+', '"memory_bytes": -1', text))
+    assert "damaged" in refused()
+    manifest.write_text(text)
+    d.api.create().delete()
+    assert d.folders() == []
+    d.stop()
+    d.check_clean()
+
+
+def test_a_template_whose_files_are_damaged(tmp_path: Path, make_daemon: Callable[..., Daemon]) -> None:
+    """A create fails with a reason, and leaves nothing."""
+    root = linked_templates(tmp_path / "templates")
+    devices = root / "code-interpreter" / "v1" / "devices"
+    real = devices.resolve().read_bytes()
+    devices.unlink()
+    devices.write_bytes(real[: len(real) // 2])
+    d = make_daemon(template_dir=root).wait_ready()
+    answer = d.api.refused("POST", "/v1/sandboxes", 500, "engine.failed", json={"template": "code-interpreter"})
+    assert "did not start" in answer["error"]
+    assert d.folders() == []
+    assert not d.vms()
+    assert d.api.list() == []
+    devices.unlink()
+    d.api.refused("POST", "/v1/sandboxes", 500, "internal", json={"template": "code-interpreter"})
+    assert d.folders() == []
+    d.stop()
+    d.check_clean()

@@ -1,0 +1,123 @@
+"""A guest whose agent has been taken over: it may write any bytes to the link. The daemon must not mind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from harness import ApiError, Daemon, Sandbox
+
+Make = Callable[..., Sandbox]
+
+# Takes the agent's own descriptor of the port (the device opens only once) and writes to it.
+SPEAK = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fd = next(int(n) for n in os.listdir("/proc/1/fd") if "vport" in os.readlink("/proc/1/fd/" + n))
+pidfd = os.pidfd_open(1)
+port = libc.syscall(438, pidfd, fd, 0)
+assert port >= 0, os.strerror(ctypes.get_errno())
+os.set_blocking(port, True)
+def frame(type, stream, payload, arg=0, length=None):
+    n = len(payload) if length is None else length
+    return bytes([0xA5, type, arg, 0]) + stream.to_bytes(4, "little") + n.to_bytes(4, "little") + payload
+def say(data):
+    view = memoryview(data)
+    while view:
+        view = view[os.write(port, view):]
+"""
+
+ATTACKS = {
+    "garbage": "say(os.urandom(1 << 16))",
+    "one wrong byte": "say(b'x')",
+    "a length over the limit": "say(frame(3, 1, b'', 1, 0xFFFFFFFF))",
+    "a little over the limit": "say(frame(3, 1, b'x' * 65537, 1))",
+    "an unknown type": "say(frame(99, 1, b''))",
+    "a request to the host": 'say(frame(2, 1, b\'{"op":"exec","cmd":"id"}\'))',
+    "a hello out of turn": "say(frame(1, 0, b'x' * 20))",
+    "a short hello": "say(frame(1, 0, b'x'))",
+}
+
+# On the stream of the very command that does this: its number is the highest that there is.
+OWN_STREAM = {
+    "more than the window": "say(b''.join(frame(3, n, b'x' * 65536, 1) for _ in range(20)))",
+    "an event that is no JSON": "say(frame(4, n, b'{'))",
+    "an answer that is no JSON": "say(frame(7, n, b'not json'))",
+    "credit of four billion": "say(frame(6, n, b'\\xff\\xff\\xff\\xff') * 3)",
+    "credit of two bytes": "say(frame(6, n, b'xx'))",
+}
+
+HARMLESS = {
+    "padding": "say(bytes(1 << 20))",
+    "streams that never were": "say(frame(3, 4000000, b'x', 1) + frame(7, 4000001, b'{}') + frame(5, 4000002, b''))",
+}
+
+
+def attack(s: Sandbox, code: str) -> None:
+    s.write("/tmp/attack.py", SPEAK + code + "\n")
+    try:
+        s.exec("python3 /tmp/attack.py; sleep 5", timeout_seconds=60)
+    except ApiError as e:
+        assert e.status in (500, 503), e
+
+
+@pytest.mark.parametrize("what", ATTACKS)
+def test_nonsense_fails_the_sandbox_alone(daemon: Daemon, box: Sandbox, sandbox: Make, what: str) -> None:
+    s = sandbox()
+    mark = daemon.mark()
+    began = time.monotonic()
+    attack(s, ATTACKS[what])
+    record = daemon.wait_log("sandbox failed", since=mark, sandbox=s.id, seconds=20)
+    assert time.monotonic() - began < 30
+    assert record["why"]
+    info = s.info()
+    assert info["status"] == "failed"
+    assert info["failure"] == record["why"]
+    s.api.refused("POST", f"{s.path}/exec", 503, "sandbox.failed", json={"cmd": "true"})
+    assert box.output("echo never noticed") == "never noticed\n"
+    assert daemon.api.call("GET", "/healthz")["status"] == "ok"
+
+
+@pytest.mark.parametrize("what", OWN_STREAM)
+def test_nonsense_on_a_stream_that_is_open(daemon: Daemon, box: Sandbox, sandbox: Make, what: str) -> None:
+    """It may guess which; all that there can be are tried."""
+    s = sandbox()
+    attack(s, "for n in range(1, 40):\n    " + OWN_STREAM[what])
+    assert s.info()["status"] in ("failed", "running")
+    if s.info()["status"] == "failed":
+        assert s.info()["failure"]
+    assert box.output("echo never noticed") == "never noticed\n"
+    assert daemon.status_kib("VmRSS") < 1024 * 1024
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_what_the_protocol_allows(sandbox: Make, what: str) -> None:
+    s = sandbox()
+    attack(s, HARMLESS[what])
+    assert s.info()["status"] == "running"
+    assert s.output("echo fine") == "fine\n"
+
+
+def test_answers_of_the_wrong_shape(daemon: Daemon, sandbox: Make) -> None:
+    """A guest that answers with the wrong types gets no crash and no odd JSON out of the daemon."""
+    shapes = [
+        b'{"ok":[]}',
+        b'{"ok":{"exit_code":"x"}}',
+        b'{"error":7}',
+        b'{"error":{"kind":[],"message":{}}}',
+        b"[]",
+        b"{}",
+    ]
+    for shape in shapes:
+        s = sandbox()
+        code = f"for n in range(1, 40):\n    say(frame(7, n, {shape!r}))"
+        s.write("/tmp/attack.py", SPEAK + code)
+        response = s.api.request(
+            "POST", f"{s.path}/exec", json={"cmd": "python3 /tmp/attack.py; sleep 5", "timeout_seconds": 60}
+        )
+        assert response.status_code in (200, 400, 500, 503), response.text
+        assert isinstance(response.json(), dict)
+        s.discard()
+    assert daemon.api.call("GET", "/healthz")["status"] == "ok"

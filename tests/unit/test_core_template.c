@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Baked templates: good, damaged and stale manifests, names, aliases, and what the errors say. */
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "core/template.h"
+#include "scratch.h"
+
+/* %s: name, then more keys. */
+#define MANIFEST \
+	"{\"format\": 1, \"name\": \"%s\", \"version\": \"00ff\", \"description\": \"A test\"," \
+	" \"engine\": \"qemu\", \"engine_version\": \"7.2.22\", \"accel\": \"tcg\"," \
+	" \"cpu_model\": \"Haswell\", \"cpus\": 1, \"memory_bytes\": 536870912," \
+	" \"size_bytes\": 1, \"disk_bytes\": 2, \"built_ms\": 3%s}"
+
+static void write_manifest(const char *set, const char *name, const char *text)
+{
+	_cleanup_free_ char *dir = NULL, *link = NULL;
+
+	assert_true(asprintf(&dir, "%s/%s/v1", set, name) > 0);
+	assert_true(asprintf(&link, "%s/%s/current", set, name) > 0);
+	assert_int_equal(fs_mkdirs(dir, 0755, NULL), 0);
+	scratch_write(dir, "manifest.json", text);
+	if (symlink("v1", link) < 0)
+		assert_int_equal(errno, EEXIST);
+}
+
+static void bake(const char *set, const char *name, const char *more)
+{
+	_cleanup_free_ char *text = NULL;
+
+	assert_true(asprintf(&text, MANIFEST, name, more) > 0);
+	write_manifest(set, name, text);
+}
+
+static struct template_set *open_set(const char *dir)
+{
+	struct template_set *set = NULL;
+
+	assert_int_equal(template_set_new(dir, &set, NULL), 0);
+	return set;
+}
+
+static void test_load(void **state)
+{
+	struct template_set *set = open_set(*state);
+	_cleanup_template_ struct template *t = NULL;
+	struct err err = {0};
+
+	bake(*state, "base", ", \"kernel\": \"python\", \"new_key\": [1]");
+	if (template_load(set, "base", &t, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_string_equal(t->name, "base");
+	assert_string_equal(t->version, "00ff");
+	assert_string_equal(t->description, "A test");
+	assert_string_equal(t->engine, "qemu");
+	assert_string_equal(t->engine_version, "7.2.22");
+	assert_string_equal(t->kernel, "python");
+	assert_int_equal(t->size_bytes, 1);
+	assert_int_equal(t->disk_bytes, 2);
+	assert_int_equal(t->built_ms, 3);
+	assert_int_equal(t->image.accel, ACCEL_TCG);
+	assert_int_equal(t->image.cpus, 1);
+	assert_true(t->image.memory_bytes == MIB(512));
+	assert_string_equal(t->image.cpu_model, "Haswell");
+	assert_string_equal(strrchr(t->image.dir, '/'), "/v1"); /* the version, not the link */
+	template_set_free(set);
+}
+
+static void test_aliases(void **state)
+{
+	static const char *const aliases[] = {"ubuntu-24.04", "code-interpreter-v1"};
+	struct template_set *set = open_set(*state);
+	struct err err = {0};
+
+	bake(*state, "code-interpreter", "");
+	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++) {
+		_cleanup_template_ struct template *t = NULL;
+
+		assert_int_equal(template_load(set, aliases[i], &t, NULL), 0);
+		assert_string_equal(t->name, "code-interpreter");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++) {
+		_cleanup_template_ struct template *t = NULL;
+
+		assert_int_equal(template_get(set, aliases[i], &t, &err), -ENOENT); /* not by name */
+		assert_int_equal(err.kind, ERR_TEMPLATE_NOT_FOUND);
+		bake(*state, aliases[i], "");
+		assert_int_equal(template_load(set, aliases[i], &t, NULL), 0);
+		assert_string_equal(t->name, aliases[i]); /* one's own goes first */
+	}
+	template_set_free(set);
+}
+
+static void test_unknown(void **state)
+{
+	_cleanup_free_ char *unfinished = fs_join(*state, "unfinished");
+	struct template_set *set = open_set(*state);
+	_cleanup_template_ struct template *t = NULL;
+	struct err err = {0};
+
+	assert_int_equal(template_load(set, "nope", &t, &err), -ENOENT);
+	assert_int_equal(err.kind, ERR_TEMPLATE_UNKNOWN);
+	assert_non_null(strstr(err.msg, "\"nope\""));
+	assert_non_null(strstr(err.msg, "pandastack template build code-interpreter"));
+	bake(*state, "base", "");
+	assert_int_equal(template_load(set, "nope", &t, &err), -ENOENT);
+	assert_non_null(strstr(err.msg, "there is: base"));
+	bake(*state, "code-interpreter", "");
+	assert_int_equal(mkdir(unfinished, 0755), 0);
+	assert_int_equal(template_load(set, "nope", &t, &err), -ENOENT);
+	assert_non_null(strstr(err.msg, "there are: base, code-interpreter"));
+	assert_null(strstr(err.msg, "unfinished"));
+	assert_int_equal(template_load(set, "../base", &t, &err), -ENOENT);
+	assert_int_equal(err.kind, ERR_TEMPLATE_UNKNOWN);
+	assert_null(strstr(err.msg, "../"));
+	template_set_free(set);
+}
+
+static void test_many_unknown(void **state)
+{
+	struct template_set *set = open_set(*state);
+	_cleanup_template_ struct template *t = NULL;
+	struct err err = {0};
+	char name[TEMPLATE_NAME_MAX + 1];
+
+	for (int i = 0; i < 20; i++) {
+		(void)snprintf(name, sizeof(name), "%02d-%050d", i, 0);
+		bake(*state, name, "");
+	}
+	assert_int_equal(template_load(set, "nope", &t, &err), -ENOENT);
+	assert_non_null(strstr(err.msg, "00-0000")); /* as many as fit */
+	template_set_free(set);
+}
+
+static void refused(const char *dir, struct template_set *set, const char *manifest)
+{
+	_cleanup_template_ struct template *t = NULL;
+	struct err err = {0};
+
+	write_manifest(dir, "base", manifest);
+	if (template_load(set, "base", &t, &err) != -ESTALE)
+		fail_msg("accepted: %s (%s)", manifest, err.msg);
+	assert_int_equal(err.kind, ERR_TEMPLATE_STALE);
+	assert_non_null(strstr(err.msg, "`pandastack template build base`"));
+}
+
+static void test_stale(void **state)
+{
+	struct template_set *set = open_set(*state);
+
+	refused(*state, set, "{\"format\": 0, \"name\": \"base\"}");
+	refused(*state, set, "{\"format\": 2, \"name\": \"base\"}");
+	template_set_free(set);
+}
+
+/* A good one in which one thing is replaced. */
+static void test_damaged(void **state)
+{
+	static const char *const changes[][2] = {
+		{"\"name\": \"base\"", "\"name\": \"other\""},
+		{"\"version\": \"00ff\"", "\"version\": 1"},
+		{"\"description\"", "\"subscription\""},
+		{"\"engine\": \"qemu\"", "\"engine\": null"},
+		{"\"engine_version\"", "\"engine_revision\""},
+		{"\"accel\": \"tcg\"", "\"accel\": \"abacus\""},
+		{"\"cpu_model\"", "\"cpu_mode\""},
+		{"\"cpus\": 1", "\"cpus\": 0"},
+		{"\"cpus\": 1", "\"cpus\": 65"},
+		{"\"cpus\": 1", "\"cpus\": 4294967297"},
+		{"536870912", "1048576"},
+		{"536870912", "1099511627777"},
+		{"\"disk_bytes\": 2", "\"disk_bytes\": -2"},
+		{"\"size_bytes\": 1", "\"size_bytes\": -1"},
+		{"}", ""},
+	};
+	struct template_set *set = open_set(*state);
+	char good[1024];
+
+	(void)snprintf(good, sizeof(good), MANIFEST, "base", "");
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		char *at = strstr(good, changes[i][0]);
+		_cleanup_free_ char *bad = NULL;
+
+		assert_non_null(at);
+		assert_true(asprintf(&bad, "%.*s%s%s", (int)(at - good), good, changes[i][1],
+				    at + strlen(changes[i][0])) > 0);
+		refused(*state, set, bad);
+	}
+	refused(*state, set, "");
+	refused(*state, set, "[]");
+	refused(*state, set, "{\"format\": \"1\"}");
+	template_set_free(set);
+}
+
+static void test_no_manifest(void **state)
+{
+	_cleanup_free_ char *path = fs_join(*state, "base/v1/manifest.json");
+	struct template_set *set = open_set(*state);
+	_cleanup_template_ struct template *t = NULL;
+	struct err err = {0};
+
+	bake(*state, "base", "");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(template_get(set, "base", &t, &err), -ESTALE);
+	assert_int_equal(template_remove(set, "base", &err), 0); /* what can't be used can go */
+	assert_int_equal(template_get(set, "base", &t, &err), -ENOENT);
+	template_set_free(set);
+}
+
+static void test_list_and_remove(void **state)
+{
+	struct template_set *set = open_set(*state);
+	struct template **all;
+	struct err err = {0};
+	size_t n;
+
+	bake(*state, "c", "");
+	bake(*state, "a", "");
+	write_manifest(*state, "b", "{}");
+	assert_int_equal(template_list(set, &all, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_string_equal(all[0]->name, "a");
+	assert_string_equal(all[1]->name, "c");
+	template_free(all[0]);
+	template_free(all[1]);
+	free(all);
+	assert_int_equal(template_remove(set, "a", &err), 0);
+	assert_int_equal(template_remove(set, "a", &err), -ENOENT);
+	assert_int_equal(err.kind, ERR_TEMPLATE_NOT_FOUND);
+	assert_int_equal(template_remove(set, "../c", &err), -ENOENT);
+	assert_int_equal(template_list(set, &all, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	template_free(all[0]);
+	free(all);
+	template_set_free(set);
+}
+
+static void test_names(void **state)
+{
+	static const char *const good[] = {"a", "0", "base", "ubuntu-24.04", "a_b", "_x"};
+	static const char *const bad[] = {"", ".", "..", ".a", "-a", "a/b", "A", "a b", "a\n", "\xC3\xA4"};
+	char longest[TEMPLATE_NAME_MAX + 2];
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		assert_int_equal(template_name_ok(good[i]), good[i][0] != '_');
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_false(template_name_ok(bad[i]));
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	assert_false(template_name_ok(longest));
+	assert_true(template_name_ok(longest + 1));
+}
+
+static void check(const struct template *t, struct engine_info info, int want)
+{
+	struct err err = {0};
+
+	assert_int_equal(template_check_engine(t, &info, &err), want);
+	if (want < 0) {
+		assert_int_equal(err.kind, ERR_TEMPLATE_STALE);
+		assert_non_null(strstr(err.msg, "`pandastack template build base`"));
+	}
+}
+
+static void test_engine(void **state)
+{
+	struct template_set *set = open_set(*state);
+	_cleanup_template_ struct template *t = NULL;
+	struct engine_info same = {.name = "qemu", .accel = ACCEL_TCG, .version = "7.2.22"};
+	struct engine_info other = same;
+
+	bake(*state, "base", "");
+	assert_int_equal(template_load(set, "base", &t, NULL), 0);
+	check(t, same, 0);
+	other.accel = ACCEL_KVM;
+	check(t, other, 0); /* software runs everywhere */
+	t->image.accel = ACCEL_KVM;
+	check(t, other, 0);
+	check(t, same, -ESTALE);
+	t->image.accel = ACCEL_TCG;
+	other = same;
+	strcpy(other.version, "8.0");
+	check(t, other, -ESTALE);
+	other = same;
+	other.name = "fake";
+	check(t, other, -ESTALE);
+	template_set_free(set);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		scratch_test(test_load),
+		scratch_test(test_aliases),
+		scratch_test(test_unknown),
+		scratch_test(test_many_unknown),
+		scratch_test(test_stale),
+		scratch_test(test_damaged),
+		scratch_test(test_no_manifest),
+		scratch_test(test_list_and_remove),
+		cmocka_unit_test(test_names),
+		scratch_test(test_engine),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

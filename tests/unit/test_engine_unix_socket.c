@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unix sockets by folder and name: however long the folder's path is, and never left open by mistake. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "engine/unix_socket.h"
+#include "scratch.h"
+
+static void talk(const char *dir)
+{
+	_cleanup_close_ int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int listener = unix_listen(dir_fd, "a.sock");
+	_cleanup_close_ int client = unix_connect(dir_fd, "a.sock");
+	_cleanup_close_ int server = -1;
+	char byte = 0;
+
+	assert_true(listener >= 0 && client >= 0);
+	server = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_int_equal(send(client, "x", 1, 0), 1);
+	assert_int_equal(recv(server, &byte, 1, 0), 1);
+	assert_int_equal(byte, 'x');
+	assert_true(fcntl(listener, F_GETFD) & FD_CLOEXEC);
+	assert_true(fcntl(client, F_GETFD) & FD_CLOEXEC);
+}
+
+static void test_short(void **state)
+{
+	talk(*state);
+}
+
+/* A socket's address holds 108 bytes. */
+static void test_long_path(void **state)
+{
+	_cleanup_free_ char *dir = NULL;
+
+	assert_true(asprintf(&dir, "%s/%0200d/%0200d", (const char *)*state, 1, 2) > 0);
+	assert_int_equal(fs_mkdirs(dir, 0700, NULL), 0);
+	talk(dir);
+}
+
+static void test_failures(void **state)
+{
+	_cleanup_close_ int dir_fd = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int first = unix_listen(dir_fd, "a.sock");
+
+	assert_true(first >= 0);
+	assert_int_equal(unix_listen(dir_fd, "a.sock"), -EADDRINUSE);
+	assert_int_equal(unix_connect(dir_fd, "none.sock"), -ENOENT);
+	(void)close(steal_fd(&first));
+	assert_int_equal(unix_connect(dir_fd, "a.sock"), -ECONNREFUSED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		scratch_test(test_short),
+		scratch_test(test_long_path),
+		scratch_test(test_failures),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
