@@ -249,6 +249,18 @@ static bool begin_frame(struct kernel *k, const uint8_t *header)
 	return true;
 }
 
+/* What came is no frame: the end of this kernel. The result is that of pump(). */
+static bool nonsense(struct kernel *k)
+{
+	k->rx_len = 0;
+	if (kernel_pid(k) || k->exited) {
+		kernel_kill(k);
+		return true;
+	}
+	start_failed(k, "it talks nonsense");
+	return false;
+}
+
 /* Works on what is in `rx`. False when the kernel may be gone now. */
 static bool pump(struct kernel *k)
 {
@@ -258,11 +270,8 @@ static bool pump(struct kernel *k)
 		if (!k->in_frame) {
 			if (k->rx_len - pos < KERNEL_HEADER_BYTES)
 				break;
-			if (!begin_frame(k, k->rx + pos)) {
-				pos = k->rx_len;
-				kernel_kill(k);
-				break;
-			}
+			if (!begin_frame(k, k->rx + pos))
+				return nonsense(k);
 			pos += KERNEL_HEADER_BYTES;
 		}
 		if (!pay_owed(k)) {

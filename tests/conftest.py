@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures of the tests that drive the real daemon: integration, security, conformance.
 
 One daemon serves the whole run, and each module shares one sandbox (`box`) where isolation does not matter. A test

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fs.h"
@@ -70,9 +71,33 @@ static int get_integer(const json_t *json, const char *key, int64_t fallback, in
 	return *ret < min || *ret > max ? -ERANGE : 0;
 }
 
+/* What only build-rootfs reads: the types, so that a mistake is found before minutes have passed. */
+static int check_build_keys(const json_t *json, const char *dir, struct err *err)
+{
+	static const char *const texts[] = {"suite", "requirements", "script"};
+	const json_t *packages = json_object_get(json, "packages"), *v;
+	char what[64];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(texts); i++) {
+		v = json_object_get(json, texts[i]);
+		(void)snprintf(what, sizeof(what), "\"%s\" must be a text", texts[i]);
+		if (v && !json_is_string(v))
+			return bad(dir, err, what);
+	}
+	if (packages && !json_is_array(packages))
+		return bad(dir, err, "\"packages\" must be a list of package names");
+	json_array_foreach(packages, i, v) {
+		if (!json_is_string(v))
+			return bad(dir, err, "\"packages\" must be a list of package names");
+	}
+	return 0;
+}
+
 static int fill(struct definition *d, const json_t *json, struct err *err)
 {
 	int64_t cpus, memory_mb, disk_mb;
+	const json_t *from;
 
 	d->name = dup_string(json, "name");
 	d->description = dup_string(json, "description");
@@ -82,9 +107,10 @@ static int fill(struct definition *d, const json_t *json, struct err *err)
 		return bad(d->dir, err, "\"name\" must be lower-case letters, digits, '-', '_', '.'");
 	if (!d->description)
 		return bad(d->dir, err, "\"description\" is missing");
-	if (d->from && !template_name_ok(d->from))
+	from = json_object_get(json, "from");
+	if (from && !json_is_null(from) && (!d->from || !template_name_ok(d->from)))
 		return bad(d->dir, err, "\"from\" must be a template's name or null");
-	if (d->kernel && strcmp(d->kernel, "python") != 0)
+	if (json_object_get(json, "kernel") && (!d->kernel || strcmp(d->kernel, "python") != 0))
 		return bad(d->dir, err, "\"kernel\" must be \"python\" or absent");
 	if (get_integer(json, "cpu", 1, 1, 64, &cpus) < 0)
 		return bad(d->dir, err, "\"cpu\" must be an integer from 1 to 64");
@@ -95,7 +121,7 @@ static int fill(struct definition *d, const json_t *json, struct err *err)
 	d->cpus = (unsigned int)cpus;
 	d->memory_bytes = (uint64_t)memory_mb << 20;
 	d->disk_bytes = (uint64_t)disk_mb << 20;
-	return 0;
+	return check_build_keys(json, d->dir, err);
 }
 
 int definition_parse(const char *text, size_t len, const char *dir, struct definition **ret,

@@ -34,8 +34,7 @@ bool template_name_ok(const char *name)
 {
 	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.");
 
-	return len > 0 && len <= TEMPLATE_NAME_MAX && name[len] == '\0' && name[0] != '.' &&
-	       name[0] != '-';
+	return len > 0 && len <= TEMPLATE_NAME_MAX && name[len] == '\0' && !strchr("-_.", name[0]);
 }
 
 struct template *template_free(struct template *t)

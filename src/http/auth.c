@@ -3,6 +3,7 @@
 #include "http/auth.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,8 @@ struct key {
 
 struct auth {
 	struct store *store; /* borrowed */
-	struct key *keys;    /* owned, newest first */
+	pthread_mutex_t lock;
+	struct key *keys; /* owned, newest first; under lock */
 };
 
 static void hash_key(uint8_t dst[HASH_BYTES], const char *key)
@@ -62,6 +64,7 @@ int auth_new(struct store *store, struct auth **ret, struct err *err)
 	int r;
 
 	auth->store = store;
+	(void)pthread_mutex_init(&auth->lock, NULL); /* never fails on Linux */
 	r = store_each_key(store, add_key, auth, err);
 	if (r < 0) {
 		auth_free(auth);
@@ -75,25 +78,30 @@ int auth_new(struct store *store, struct auth **ret, struct err *err)
 
 struct auth *auth_free(struct auth *auth)
 {
-	while (auth && auth->keys) {
+	if (!auth)
+		return NULL;
+	while (auth->keys) {
 		struct key *key = auth->keys;
 
 		auth->keys = key->next;
 		free(key->label);
 		free(key);
 	}
+	pthread_mutex_destroy(&auth->lock);
 	free(auth);
 	return NULL;
 }
 
-bool auth_check(const struct auth *auth, const char *key)
+bool auth_check(struct auth *auth, const char *key)
 {
 	uint8_t hash[HASH_BYTES];
 	int found = 0;
 
 	hash_key(hash, key);
+	pthread_mutex_lock(&auth->lock);
 	for (const struct key *k = auth->keys; k; k = k->next)
 		found |= sodium_memcmp(hash, k->hash, HASH_BYTES) == 0;
+	pthread_mutex_unlock(&auth->lock);
 	return found != 0;
 }
 
@@ -113,7 +121,9 @@ int auth_make_key(struct auth *auth, const char *label, char ret_key[AUTH_KEY_SI
 	prefix[PREFIX_CHARS] = '\0';
 	r = store_put_key(auth->store, prefix, hex, label, now, err);
 	if (r == 0) {
+		pthread_mutex_lock(&auth->lock);
 		(void)add_key(prefix, hex, label, now, auth); /* the hash is well-formed: ours */
+		pthread_mutex_unlock(&auth->lock);
 		memcpy(ret_key, key, sizeof(key));
 	}
 	sodium_memzero(secret, sizeof(secret));
@@ -121,14 +131,16 @@ int auth_make_key(struct auth *auth, const char *label, char ret_key[AUTH_KEY_SI
 	return r;
 }
 
-json_t *auth_list(const struct auth *auth)
+json_t *auth_list(struct auth *auth)
 {
 	json_t *list = json_array();
 	char created[CLOCK_TEXT_SIZE];
 
+	pthread_mutex_lock(&auth->lock);
 	for (const struct key *k = auth->keys; k; k = k->next)
 		(void)json_array_append_new(list,
 			json_pack("{s:s, s:s*, s:s}", "prefix", k->prefix, "label", k->label,
 				"created_at", clock_format_rfc3339(created, k->created_ms)));
+	pthread_mutex_unlock(&auth->lock);
 	return list;
 }

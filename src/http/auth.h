@@ -22,11 +22,11 @@ struct auth;
 int auth_new(struct store *store, struct auth **ret, struct err *err);
 struct auth *auth_free(struct auth *auth);
 
-bool auth_check(const struct auth *auth, const char *key);
+bool auth_check(struct auth *auth, const char *key);
 
 /* Makes a key, stores its hash and hands the key out: this is the only time that it is seen. */
 int auth_make_key(struct auth *auth, const char *label, char ret_key[AUTH_KEY_SIZE],
 	struct err *err);
 
 /* An array of {prefix, label, created_at}. */
-json_t *auth_list(const struct auth *auth);
+json_t *auth_list(struct auth *auth);

@@ -39,7 +39,7 @@ void capture_push(struct capture *c, const void *data, size_t len)
 
 	c->total += len;
 	while (len > 0 && !c->cut) {
-		size_t n = MIN(len, SLICE_BYTES);
+		size_t n = MIN(len, (size_t)SLICE_BYTES);
 
 		cut_if_over(c, utf8_stream_push(&c->utf8, p, n, &c->text));
 		p += n;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public guide's code, as it is printed there, with the published clients in a process of their own."""
 
 from __future__ import annotations

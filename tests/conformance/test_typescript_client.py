@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The npm package `@pandastack/sdk`, unmodified, in all that this server does (docs/clients.md)."""
 
 from __future__ import annotations

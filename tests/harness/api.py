@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTTP API in the words of the tests: thin, strict, and without the help that a real client gives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon as a process: start, log, end, and what it must not leave behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node and the published TypeScript client, installed once into the build folder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that make no sense: each gets its status and a message that says what to do, and costs nothing else."""
 
 from __future__ import annotations

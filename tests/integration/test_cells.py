@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Output and results of cells: the cases that other tools got wrong (K1 to K23)."""
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def test_K11_bars(kernel: Session) -> None:
 def test_K14_dataframe_with_missing_values(kernel: Session) -> None:
     got = kernel.ok(
         "import numpy as np, pandas as pd\n"
-        "pd.DataFrame({'a': [1.5, np.nan, np.inf], 'b': [pd.NA, None, 'x'], 'c': pd.array([1, None, 3], dtype='Int64')})"
+        "c = pd.array([1, None, 3], dtype='Int64')\n"
+        "pd.DataFrame({'a': [1.5, np.nan, np.inf], 'b': [pd.NA, None, 'x'], 'c': c})"
     )
     result = got["results"][0]
     assert got["stderr"] == ""
@@ -289,10 +291,11 @@ def test_warnings_and_logging_are_stderr(kernel: Session) -> None:
     assert got["stdout"] == ""
 
 
-def test_output_of_threads_and_children_after_the_cell(kernel: Session) -> None:
+def test_output_of_a_thread_after_its_cell(kernel: Session) -> None:
     """What comes late is not lost: it is in the next cell."""
     kernel.ok(
-        "import os, threading\nr, w = os.pipe()\nt = threading.Thread(target=lambda: (os.read(r, 1), print('late')))\nt.start()"
+        "import os, threading\nr, w = os.pipe()\n"
+        "t = threading.Thread(target=lambda: (os.read(r, 1), print('late')))\nt.start()"
     )
     got = kernel.ok("os.write(w, b'x'); t.join()")
     assert got["stdout"] == "late\n"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line against the daemon."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two sandboxes of one template are two machines: nothing random, and no name, is the same (S1 to S4)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """QEMU missing, too old, or a disk that is full."""
 
 from __future__ import annotations

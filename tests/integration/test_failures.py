@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machines that die, by their own doing or not: the sandbox says why, the others never notice."""
 
 from __future__ import annotations

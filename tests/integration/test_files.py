@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files in and out (F1 to F7), in any size and under any name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon may end at any moment: its machines are not its hostages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels: state, values, output, tracebacks, rich results; and code without a session."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time limits, interrupts, and one greedy tenant (T1 to T9)."""
 
 from __future__ import annotations

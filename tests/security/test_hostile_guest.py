@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A guest whose agent has been taken over: it may write any bytes to the link. The daemon must not mind."""
 
 from __future__ import annotations

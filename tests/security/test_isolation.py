@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sandbox reaches neither the host, nor another sandbox, nor a network."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A key is shown to its owner once, in a file for the owner alone: never in a log, an answer, or a machine."""
 
 from __future__ import annotations

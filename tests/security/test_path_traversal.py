@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """F6: the host resolves no path of a guest. Symlinks, "..", races: only ever the guest's own files."""
 
 from __future__ import annotations

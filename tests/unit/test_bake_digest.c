@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The digest: what changes it, and what doesn't. */
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "bake/digest.h"

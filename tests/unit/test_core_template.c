@@ -238,12 +238,12 @@ static void test_list_and_remove(void **state)
 
 static void test_names(void **state)
 {
-	static const char *const good[] = {"a", "0", "base", "ubuntu-24.04", "a_b", "_x"};
-	static const char *const bad[] = {"", ".", "..", ".a", "-a", "a/b", "A", "a b", "a\n", "\xC3\xA4"};
+	static const char *const good[] = {"a", "0", "base", "ubuntu-24.04", "a_b", "a..b"};
+	static const char *const bad[] = {"", ".", "..", ".a", "-a", "_a", "a/b", "A", "a b", "a\n", "\xC3\xA4"};
 	char longest[TEMPLATE_NAME_MAX + 2];
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
-		assert_int_equal(template_name_ok(good[i]), good[i][0] != '_');
+		assert_true(template_name_ok(good[i]));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_false(template_name_ok(bad[i]));
 	memset(longest, 'a', sizeof(longest) - 1);

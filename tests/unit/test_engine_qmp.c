@@ -57,6 +57,10 @@ static void finish(struct script *s, struct qmp *qmp)
 	qmp_close(qmp);
 	assert_int_equal(pthread_join(s->thread, NULL), 0);
 	(void)close(s->listener);
+}
+
+static void script_done(struct script *s)
+{
 	for (unsigned int i = 0; i < s->n_seen; i++)
 		json_decref(s->seen[i]);
 }
@@ -68,7 +72,7 @@ static const char *command_of(const struct script *s, unsigned int i)
 
 static void test_execute(void **state)
 {
-	struct script s = {.replies = {GREETING, OK, "{\"return\": {\"status\": \"running\"}}\r\n", OK,
+	CLEANUP(script_done) struct script s = {.replies = {GREETING, OK, "{\"return\": {\"status\": \"running\"}}\r\n", OK,
 				   OK}};
 	struct err err = {0};
 	struct qmp qmp;
@@ -89,7 +93,7 @@ static void test_execute(void **state)
 
 static void test_events_in_between(void **state)
 {
-	struct script s = {.replies = {"{\"event\": \"EARLY\"}\r\n" GREETING,
+	CLEANUP(script_done) struct script s = {.replies = {"{\"event\": \"EARLY\"}\r\n" GREETING,
 				   "{\"event\": \"STOP\"}\r\n" OK "{\"event\": \"LATE\"}\r\n",
 				   "{\"event\": \"A\"}\r\n{\"event\": \"B\"}\r\n{\"return\": 7}\r\n"}};
 	struct qmp qmp;
@@ -104,7 +108,7 @@ static void test_events_in_between(void **state)
 
 static void test_refused(void **state)
 {
-	struct script s = {.replies = {GREETING, OK,
+	CLEANUP(script_done) struct script s = {.replies = {GREETING, OK,
 				   "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\\nway\"}}\r\n",
 				   "{\"return\": 1, \"error\": {}}\r\n", OK}};
 	struct err err = {0};
@@ -123,7 +127,7 @@ static void test_refused(void **state)
 
 static void test_silence(void **state)
 {
-	struct script s = {.replies = {GREETING, OK, ""}};
+	CLEANUP(script_done) struct script s = {.replies = {GREETING, OK, ""}};
 	struct err err = {0};
 	struct qmp qmp;
 
@@ -135,7 +139,7 @@ static void test_silence(void **state)
 
 static void test_gone(void **state)
 {
-	struct script s = {.replies = {GREETING, OK}};
+	CLEANUP(script_done) struct script s = {.replies = {GREETING, OK}};
 	struct err err = {0};
 	struct qmp qmp;
 
@@ -146,7 +150,7 @@ static void test_gone(void **state)
 
 static void refuses_greeting(const char *dir, const char *greeting, int want)
 {
-	struct script s = {.replies = {greeting}};
+	CLEANUP(script_done) struct script s = {.replies = {greeting}};
 	struct err err = {0};
 	struct qmp qmp;
 
