@@ -119,7 +119,8 @@ static int load_modules(struct err *err)
 
 	if (r < 0)
 		return err_set_errno(err, r, "/modules/order");
-	for (char *name = strtok_r(order.data, "\n", &save); name; name = strtok_r(NULL, "\n", &save))
+	for (char *name = strtok_r(order.data, "\n", &save); name;
+		name = strtok_r(NULL, "\n", &save))
 		load_module(name);
 	return 0;
 }
@@ -163,8 +164,8 @@ static int wait_for_device(const char *dir, const char *file, const char *value,
 	return err_set(err, ERR_INTERNAL, -ENODEV, "no device called %s in %s", value, dir);
 }
 
-static int mount_disk(const char *serial, const char *target, unsigned long flags,
-	const char *data, struct err *err)
+static int mount_disk(const char *serial, const char *target, unsigned long flags, const char *data,
+	struct err *err)
 {
 	char device[300];
 	int r = wait_for_device("/sys/block", "serial", serial, device, sizeof(device), err);
@@ -282,8 +283,8 @@ static int protect_self(struct err *err)
 static int open_port(struct err *err)
 {
 	char path[300];
-	int r = wait_for_device(
-		"/sys/class/virtio-ports", "name", link_port_name, path, sizeof(path), err);
+	int r = wait_for_device("/sys/class/virtio-ports", "name", link_port_name, path,
+		sizeof(path), err);
 	int fd;
 
 	if (r < 0)

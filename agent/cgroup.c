@@ -183,7 +183,8 @@ struct cgroup *cgroup_new(struct cgroup_tree *tree, const char *kind)
 		return cg;
 	cg->dir_fd = fd;
 	if (tree->pids_max)
-		(void)file_write_number(fd, "pids.max", tree->pids_max); /* no pids controller: no limit */
+		(void)file_write_number(fd, "pids.max",
+			tree->pids_max); /* no pids controller: no limit */
 	return cg;
 }
 
@@ -209,7 +210,8 @@ int cgroup_attach(struct cgroup *cg, pid_t pid)
 void cgroup_kill(struct cgroup *cg)
 {
 	if (cg->dir_fd >= 0)
-		(void)file_write_small(cg->dir_fd, "cgroup.kill", "1"); /* exists since Linux 5.14 */
+		(void)file_write_small(cg->dir_fd, "cgroup.kill",
+			"1"); /* exists since Linux 5.14 */
 	else if (cg->leader > 1 && kill(-cg->leader, SIGKILL) < 0)
 		(void)kill(cg->leader, SIGKILL); /* a kernel need not lead a process group */
 }
@@ -220,7 +222,8 @@ uint64_t cgroup_now_ticks(void)
 	long hz = sysconf(_SC_CLK_TCK);
 
 	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (uint64_t)ts.tv_sec * (uint64_t)hz + (uint64_t)ts.tv_nsec * (uint64_t)hz / 1000000000;
+	return (uint64_t)ts.tv_sec * (uint64_t)hz +
+		(uint64_t)ts.tv_nsec * (uint64_t)hz / 1000000000;
 }
 
 /* Field 22 of /proc/PID/stat; the second, the command's name, may hold anything, ")" too. */
@@ -277,7 +280,7 @@ bool cgroup_populated(const struct cgroup *cg)
 	_cleanup_buf_ struct buf text = buf_init(SMALL_BYTES);
 
 	return cg->dir_fd >= 0 && file_read_small(cg->dir_fd, "cgroup.events", &text) == 0 &&
-	       flat_value(text.data, "populated") == 1;
+		flat_value(text.data, "populated") == 1;
 }
 
 uint64_t cgroup_oom_kills(const struct cgroup *cg)

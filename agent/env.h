@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "base/macros.h"
+
 struct env {
 	char **vars; /* owned, "KEY=value", NULL at the end; NULL while nothing was set */
 	size_t count;

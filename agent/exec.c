@@ -68,7 +68,7 @@ struct command {
 	bool exited;
 	bool drained; /* DRAIN_MS are over */
 	bool timed_out;
-	bool killed; /* by us: nothing of it lives on */
+	bool killed;  /* by us: nothing of it lives on */
 	bool discard; /* nobody wants the output any more */
 };
 
@@ -109,7 +109,8 @@ static json_t *result(const struct command *c, bool background)
 	json_t *ok = json_pack("{sI}", "duration_ms", (json_int_t)c->duration_ms);
 	int code = WIFSIGNALED(c->status) ? 128 + WTERMSIG(c->status) : WEXITSTATUS(c->status);
 
-	(void)json_object_set_new(ok, "exit_code", json_integer(c->timed_out ? EXIT_TIMED_OUT : code));
+	(void)json_object_set_new(ok, "exit_code",
+		json_integer(c->timed_out ? EXIT_TIMED_OUT : code));
 	if (WIFSIGNALED(c->status))
 		(void)json_object_set_new(ok, "signal", json_integer(WTERMSIG(c->status)));
 	if (c->timed_out)

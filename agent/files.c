@@ -35,7 +35,7 @@
 #include "job.h"
 
 enum {
-	LIST_BATCH = 256, /* entries of one EVENT */
+	LIST_BATCH = 256,  /* entries of one EVENT */
 	SYMLINKS_MAX = 40, /* as the kernel allows in one path */
 	READ_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
 };
@@ -57,7 +57,7 @@ static int not_regular(mode_t mode, const char *path, struct err *err)
 /* --- read ---------------------------------------------------------------------------------- */
 
 struct reader {
-	int fd; /* owned */
+	int fd;        /* owned */
 	uint64_t left; /* announced and not yet sent; UINT64_MAX: up to the end (files of /proc) */
 	uint64_t sent;
 };
@@ -128,15 +128,16 @@ void files_read(struct agent *agent, struct stream *s, const json_t *request)
 	rd->left = st.st_size > 0 ? (uint64_t)st.st_size : UINT64_MAX;
 	s->owner = rd;
 	s->ops = &read_ops;
-	stream_send_event(s, json_pack("{sI so sI}", "size", (json_int_t)st.st_size, "mode",
-		octal(st.st_mode), "mtime", (json_int_t)st.st_mtime));
+	stream_send_event(s,
+		json_pack("{sI so sI}", "size", (json_int_t)st.st_size, "mode", octal(st.st_mode),
+			"mtime", (json_int_t)st.st_mtime));
 	stream_want_room(s);
 }
 
 /* --- write --------------------------------------------------------------------------------- */
 
 struct writer {
-	int fd; /* owned */
+	int fd;     /* owned */
 	char *path; /* owned; symlinks resolved */
 	char *temp; /* owned; NULL once it has the real name, or before it exists */
 	uint64_t bytes;
@@ -222,7 +223,8 @@ static int follow(const char *path, char **ret)
 			return 0;
 		}
 		target[n] = '\0';
-		if (asprintf(&next, "%.*s%s", target[0] == '/' ? 0 : (int)dir_len(at), at, target) < 0)
+		if (asprintf(&next, "%.*s%s", target[0] == '/' ? 0 : (int)dir_len(at), at, target) <
+			0)
 			return -ENOMEM;
 		free(at);
 		at = next;
@@ -275,7 +277,8 @@ static int make_temp(struct writer *w)
 
 	if (getrandom(&tag, sizeof(tag), 0) < 0)
 		return -errno;
-	if (asprintf(&w->temp, "%.*s.pandastack-%016llx", (int)dir_len(w->path), w->path, tag) < 0) {
+	if (asprintf(&w->temp, "%.*s.pandastack-%016llx", (int)dir_len(w->path), w->path, tag) <
+		0) {
 		w->temp = NULL;
 		return -ENOMEM;
 	}
@@ -310,12 +313,14 @@ static int open_writer(struct writer *w, const char *path, const char *mode_text
 		mode = st.st_mode & 07777U;
 	}
 	if (parse_mode(mode_text, &mode) < 0)
-		return err_set(err, ERR_INVALID, -EINVAL, "\"mode\" must be octal text like \"0644\"");
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"\"mode\" must be octal text like \"0644\"");
 	parent = strndup(w->path, dir_len(w->path));
 	r = parent ? make_dirs(parent) : -ENOMEM;
 	if (r == 0)
 		r = make_temp(w);
-	if (r == 0 && ((exists && fchown(w->fd, st.st_uid, st.st_gid) < 0) || fchmod(w->fd, mode) < 0))
+	if (r == 0 &&
+		((exists && fchown(w->fd, st.st_uid, st.st_gid) < 0) || fchmod(w->fd, mode) < 0))
 		r = -errno;
 	return r < 0 ? err_set_errno(err, r, "%s", path) : 0;
 }
@@ -376,7 +381,8 @@ static json_t *describe(const char *name, const struct stat *st)
 
 		len = MIN(len, (size_t)NAME_MAX);
 		base64_encode(bytes, name, len);
-		(void)json_object_set_new(info, "name", json_string(str_utf8_replace(shown, name, len)));
+		(void)json_object_set_new(info, "name",
+			json_string(str_utf8_replace(shown, name, len)));
 		(void)json_object_set_new(info, "name_bytes", json_string(bytes));
 	}
 	return info;
@@ -410,7 +416,7 @@ void files_stat(struct agent *agent, struct stream *s, const json_t *request)
 }
 
 struct lister {
-	DIR *dir; /* owned */
+	DIR *dir;   /* owned */
 	char *path; /* owned */
 	char *text; /* owned; the EVENT under way, NULL between two */
 	size_t len;
@@ -577,7 +583,7 @@ static bool is_mount_point(const char *path)
 	struct statx sx;
 
 	return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &sx) == 0 &&
-	       (sx.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+		(sx.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 }
 
 static int remove_tree(const void *arg, struct err *err)

@@ -68,7 +68,8 @@ static int parse(const json_t *request, struct identity *ret, struct err *err)
 	ret->time_ns = json_integer_value(json_object_get(request, "time_ns"));
 	if (ret->time_ns <= 0)
 		return err_set(err, ERR_INVALID, -EINVAL, "\"time_ns\" must be a time");
-	if (!entropy || base64_decode(entropy, strlen(entropy), ret->entropy, ENTROPY_BYTES, &len) < 0 ||
+	if (!entropy ||
+		base64_decode(entropy, strlen(entropy), ret->entropy, ENTROPY_BYTES, &len) < 0 ||
 		len != ENTROPY_BYTES)
 		return err_set(err, ERR_INVALID, -EINVAL, "\"entropy\" must be %d bytes in base64",
 			ENTROPY_BYTES);

@@ -81,7 +81,8 @@ void job_start(struct agent *agent, struct stream *s, int (*work)(const void *ar
 		int r = work(arg, &err);
 
 		if (r < 0)
-			(void)!write(0, &err, sizeof(err)); /* a pipe takes that much in one piece */
+			(void)!write(0, &err,
+				sizeof(err)); /* a pipe takes that much in one piece */
 		_exit(r < 0);
 	}
 	(void)close(pipe_fds[1]);

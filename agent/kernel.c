@@ -37,7 +37,7 @@
 
 enum {
 	START_MS = 60 * 1000, /* from the fork request to 'k' */
-	ADOPT_MS = 10, /* until a kernel's parent has exited, see check_pid() */
+	ADOPT_MS = 10,        /* until a kernel's parent has exited, see check_pid() */
 	ADOPT_TRIES = 200,
 	KEPT_BYTES = 64 * 1024, /* of each pipe, between cells */
 	TEXT_BYTES = 64 * 1024,
@@ -182,7 +182,8 @@ static void check_pid(struct kernel *k)
 		return;
 	}
 	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)kernel_pid(k));
-	(void)file_write_small(AT_FDCWD, path, "0"); /* the zygote's is lower, where it could be set */
+	(void)file_write_small(AT_FDCWD, path,
+		"0"); /* the zygote's is lower, where it could be set */
 	k->ops->on_ready(k, NULL);
 }
 

@@ -30,7 +30,7 @@ struct kernel_pipe {
 	int fd;   /* owned; -1 at its end */
 	int owed; /* bytes to forward before the next frame of the control socket */
 	uint8_t channel;
-	struct buf kept; /* output between cells */
+	struct buf kept;  /* output between cells */
 	uint64_t dropped; /* and what did not fit */
 };
 
@@ -38,12 +38,12 @@ struct kernel {
 	struct agent *agent;
 	const struct kernel_ops *ops;
 	void *owner;
-	char *cwd;    /* owned */
-	json_t *env;  /* owned */
+	char *cwd;   /* owned */
+	json_t *env; /* owned */
 	struct runtime_waiter waiter;
 	struct timer start_timer;
 	int start_tries;
-	pid_t claimed_pid; /* what the kernel says it is, until checked */
+	pid_t claimed_pid;  /* what the kernel says it is, until checked */
 	struct child child; /* child.pid is 0 until then, and after its exit */
 	struct cgroup *cgroup;
 	struct source control;
@@ -55,9 +55,9 @@ struct kernel {
 	uint8_t rx[64 * 1024];
 	bool in_frame;
 	uint8_t type;
-	uint32_t left; /* of the frame's payload */
+	uint32_t left;   /* of the frame's payload */
 	struct buf text; /* payload of short frames */
-	bool blocked; /* input waits for room in the stream */
+	bool blocked;    /* input waits for room in the stream */
 	/* The cell. */
 	struct stream *stream; /* borrowed; NULL between cells or when nobody listens */
 	bool running;

@@ -13,8 +13,7 @@ struct kernel_frame kernel_frame_header(const uint8_t *data)
 	return (struct kernel_frame){.length = link_get_u32(data), .type = data[4]};
 }
 
-int kernel_frame_decode(const uint8_t *data, size_t len, struct kernel_frame *ret,
-	size_t *ret_used)
+int kernel_frame_decode(const uint8_t *data, size_t len, struct kernel_frame *ret, size_t *ret_used)
 {
 	struct kernel_frame f;
 

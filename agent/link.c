@@ -33,10 +33,10 @@
 #include "base/str.h"
 
 enum {
-	OUT_HIGH = 256 * 1024,          /* producers wait above this */
-	OUT_STOP = 1024 * 1024,         /* input waits above this */
-	OUT_MAX = 8 * 1024 * 1024,      /* OUT_STOP and all that one pass of input can cause */
-	READS_PER_PASS = 64,            /* a port hands out at most 4 KiB per read */
+	OUT_HIGH = 256 * 1024,     /* producers wait above this */
+	OUT_STOP = 1024 * 1024,    /* input waits above this */
+	OUT_MAX = 8 * 1024 * 1024, /* OUT_STOP and all that one pass of input can cause */
+	READS_PER_PASS = 64,       /* a port hands out at most 4 KiB per read */
 	CREDIT_BATCH = LIMIT_STREAM_WINDOW / 4,
 	HELLO_BYTES = LINK_NONCE_BYTES + 4,
 	EVENT_IN_BYTES = 64 * 1024,
@@ -360,8 +360,8 @@ static void handle_event(struct stream *s, const struct link_frame *f)
 static void handle_credit(struct stream *s, const struct link_frame *f)
 {
 	if (f->length == 4)
-		s->tx_window = MIN(s->tx_window + link_get_u32(f->payload),
-			(size_t)LIMIT_STREAM_WINDOW);
+		s->tx_window =
+			MIN(s->tx_window + link_get_u32(f->payload), (size_t)LIMIT_STREAM_WINDOW);
 }
 
 static void handle_cancel(struct stream *s)
@@ -472,8 +472,8 @@ static void update_events(struct link *link)
 static void read_input(struct link *link)
 {
 	for (int i = 0; i < READS_PER_PASS && out_queued(link) < OUT_STOP; i++) {
-		ssize_t n = read(link->fd, link->in + link->in_len,
-			sizeof(link->in) - link->in_len);
+		ssize_t n =
+			read(link->fd, link->in + link->in_len, sizeof(link->in) - link->in_len);
 
 		if (n < 0)
 			return; /* EAGAIN; other errors do not exist for ports and socket pairs */

@@ -57,9 +57,9 @@ struct stream {
 struct link {
 	struct loop *loop;
 	struct source source;
-	int fd; /* owned */
-	bool synced;    /* the input stands on the border of a frame */
-	bool hung_up;   /* no host at the other end */
+	int fd;       /* owned */
+	bool synced;  /* the input stands on the border of a frame */
+	bool hung_up; /* no host at the other end */
 	uint32_t last_stream;
 	struct list streams;
 	size_t stream_count;

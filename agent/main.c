@@ -140,11 +140,12 @@ static int parse_options(int argc, char *argv[], struct agent_config *config, in
 int main(int argc, char *argv[])
 {
 	static struct agent agent = {
-		.config = {
-			.root = "",
-			.python = "/opt/venv/bin/python",
-			.runtime = "/usr/lib/pandastack/runtime",
-		},
+		.config =
+			{
+				.root = "",
+				.python = "/opt/venv/bin/python",
+				.runtime = "/usr/lib/pandastack/runtime",
+			},
 	};
 	int fd, r;
 

@@ -91,10 +91,10 @@ static void op_stats(struct agent *agent, struct stream *s, const json_t *reques
 {
 	(void)agent;
 	(void)request;
-	stream_close(s, json_pack("{sI sI sI}", "mem_total",
-		(json_int_t)meminfo_bytes("MemTotal"), "mem_available",
-		(json_int_t)meminfo_bytes("MemAvailable"), "uptime_ms",
-		(json_int_t)clock_mono_ms()));
+	stream_close(s,
+		json_pack("{sI sI sI}", "mem_total", (json_int_t)meminfo_bytes("MemTotal"),
+			"mem_available", (json_int_t)meminfo_bytes("MemAvailable"), "uptime_ms",
+			(json_int_t)clock_mono_ms()));
 }
 
 /* --- the table ----------------------------------------------------------------------------- */

@@ -20,9 +20,9 @@ struct proc_user {
 struct proc_spec {
 	const char *const *argv;
 	char *const *envp;
-	int fds[4];    /* become 0 to 3; -1: none (only the last may be) */
-	int cwd_fd;    /* -1: stay */
-	int cgroup_fd; /* -1: none */
+	int fds[4];                   /* become 0 to 3; -1: none (only the last may be) */
+	int cwd_fd;                   /* -1: stay */
+	int cgroup_fd;                /* -1: none */
 	const struct proc_user *user; /* NULL: stay root */
 };
 

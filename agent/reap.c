@@ -41,7 +41,8 @@ static void on_sigchld(struct source *src, uint32_t revents)
 	pid_t pid;
 
 	(void)revents;
-	(void)!read(reaper->signal_fd, &info, sizeof(info)); /* only to clear it: exits are counted below */
+	(void)!read(reaper->signal_fd, &info,
+		sizeof(info)); /* only to clear it: exits are counted below */
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		struct child *child = find(reaper, pid);
 
@@ -56,8 +57,7 @@ static void on_sigchld(struct source *src, uint32_t revents)
 		reaper->on_orphan(reaper);
 }
 
-int reaper_init(struct reaper *reaper, struct loop *loop,
-	void (*on_orphan)(struct reaper *reaper))
+int reaper_init(struct reaper *reaper, struct loop *loop, void (*on_orphan)(struct reaper *reaper))
 {
 	sigset_t set;
 

@@ -26,8 +26,7 @@ struct reaper {
 	void (*on_orphan)(struct reaper *reaper); /* something unwatched was reaped; may be NULL */
 };
 
-int reaper_init(struct reaper *reaper, struct loop *loop,
-	void (*on_orphan)(struct reaper *reaper));
+int reaper_init(struct reaper *reaper, struct loop *loop, void (*on_orphan)(struct reaper *reaper));
 void reaper_done(struct reaper *reaper);
 
 /*

@@ -51,8 +51,7 @@ static void answer_waiters(struct runtime *rt, const struct err *err)
 		list_append(&waiters, it);
 	}
 	while (!list_empty(&waiters)) {
-		struct runtime_waiter *w =
-			container_of(waiters.next, struct runtime_waiter, node);
+		struct runtime_waiter *w = container_of(waiters.next, struct runtime_waiter, node);
 
 		list_remove(&w->node);
 		w->on_ready(w, err);
@@ -143,8 +142,8 @@ static void on_channel(struct source *src, uint32_t revents)
 static int start(struct runtime *rt, struct err *err)
 {
 	const struct agent_config *config = &rt->agent->config;
-	const char *const argv[] = {
-		config->python, "-P", "-m", "pandastack_kernel.zygote", "--fd", "3", NULL};
+	const char *const argv[] = {config->python, "-P", "-m", "pandastack_kernel.zygote", "--fd",
+		"3", NULL};
 	_cleanup_free_ char *environment = agent_path(rt->agent, "/etc/environment");
 	_cleanup_env_ struct env env = {0};
 	_cleanup_close_ int theirs = -1, null = -1;

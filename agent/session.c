@@ -45,15 +45,15 @@ struct session {
 	struct list node;
 	struct agent *agent;
 	char name[NAME_BYTES + 1];
-	char *cwd; /* owned */
-	json_t *env; /* owned; of the session, NULL: none */
+	char *cwd;             /* owned */
+	json_t *env;           /* owned; of the session, NULL: none */
 	struct kernel *kernel; /* owned; NULL: none */
-	bool created; /* a first kernel was ready */
-	bool ready; /* the kernel takes cells */
-	bool lost; /* a kernel died; the next cell's result says `kernel_restarted` */
+	bool created;          /* a first kernel was ready */
+	bool ready;            /* the kernel takes cells */
+	bool lost;             /* a kernel died; the next cell's result says `kernel_restarted` */
 	uint64_t cells;
 	struct list runs;
-	struct run *current; /* first of `runs`, once the kernel has it */
+	struct run *current;    /* first of `runs`, once the kernel has it */
 	struct stream *starter; /* waits for the PID; NULL: nobody */
 };
 
@@ -69,7 +69,7 @@ struct run {
 	int64_t started_ms;
 	struct timer timer; /* the timeout, then the grace */
 	enum ending ending;
-	bool killed; /* by us, after the grace */
+	bool killed;    /* by us, after the grace */
 	bool restarted; /* first cell of a kernel that replaces a lost one */
 };
 
@@ -468,7 +468,8 @@ static int check_create(struct agent *agent, const json_t *request, struct err *
 		return err_set(err, ERR_UNSUPPORTED, -EOPNOTSUPP,
 			"no kernel for %s: python is the only language", language);
 	if (cwd && !is_dir(cwd))
-		return err_set(err, ERR_INVALID, -ENOENT, "working directory %s: not a directory", cwd);
+		return err_set(err, ERR_INVALID, -ENOENT, "working directory %s: not a directory",
+			cwd);
 	if (find(agent, name))
 		return err_set(err, ERR_CONFLICT, -EEXIST, "the session exists: %s", name);
 	for (const struct list *it = agent->sessions.next; it != &agent->sessions; it = it->next)
@@ -491,7 +492,8 @@ void session_create(struct agent *agent, struct stream *s, const json_t *request
 	}
 	session = xnew(struct session);
 	session->agent = agent;
-	(void)snprintf(session->name, sizeof(session->name), "%s", request_text(request, "session"));
+	(void)snprintf(session->name, sizeof(session->name), "%s",
+		request_text(request, "session"));
 	session->cwd = strdup(cwd ? cwd : default_cwd());
 	session->env = json_deep_copy(json_object_get(request, "env"));
 	list_init(&session->runs);

@@ -33,11 +33,15 @@ FALLBACK_FONTS = (
     "Noto Sans Arabic",
     "Noto Sans Hebrew",
     "Noto Sans Devanagari",
+    "Noto Sans Bengali",
+    "Noto Sans Tamil",
     "Noto Sans Thai",
-    "Noto Sans Symbols",
-    "Noto Sans Symbols2",
     "Noto Emoji",
     "Symbola",
+    "Noto Sans Symbols",
+    "Noto Sans Symbols2",
+    "Unifont Upper",
+    "Unifont",
 )
 
 _FORMATS = {
@@ -163,24 +167,36 @@ def _use_backend(matplotlib: Any) -> None:
 
 
 def _complete_fonts(font_manager: ModuleType) -> None:
-    """Append FALLBACK_FONTS to whatever fonts a text asks for; matplotlib then falls back per character."""
+    """Append FALLBACK_FONTS to whatever fonts a text asks for; matplotlib then falls back per character.
+
+    matplotlib asks anew for every text that it lays out, twice per figure, so the answers are kept.
+    """
     manager_class = font_manager.FontManager
     find = manager_class._find_fonts_by_props
-    fallback: list[Any] = []
-    looked_for_in: list[Any] = []
+    answers: dict[Any, list[Any]] = {}
+    answers_for: list[int] = []
+
+    def fallback(manager: Any) -> list[Any]:
+        installed = {entry.name for entry in manager.ttflist}
+        return [
+            manager.findfont(font_manager.FontProperties(family=name), fallback_to_default=False)
+            for name in FALLBACK_FONTS
+            if name in installed
+        ]
 
     def find_with_fallback(self: Any, prop: Any, fontext: str = "ttf", *args: Any, **kwargs: Any) -> list[Any]:
-        found = list(find(self, prop, fontext, *args, **kwargs))
-        if fontext != "ttf":
-            return found
-        if looked_for_in != [len(self.ttflist)]:
-            looked_for_in[:] = [len(self.ttflist)]
-            installed = {entry.name for entry in self.ttflist}
-            fallback[:] = [
-                self.findfont(font_manager.FontProperties(family=name), fallback_to_default=False)
-                for name in FALLBACK_FONTS
-                if name in installed
-            ]
-        return found + [path for path in fallback if path not in found]
+        if fontext != "ttf" or args or kwargs:
+            return list(find(self, prop, fontext, *args, **kwargs))
+        if answers_for != [len(self.ttflist)]:
+            answers_for[:] = [len(self.ttflist)]
+            answers.clear()
+        prop = font_manager.FontProperties._from_any(prop)
+        # The generic families mean what the settings say at the moment.
+        generic = [family for family in prop.get_family() if family in font_manager.font_family_aliases]
+        key = (hash(prop), *(tuple(self._expand_aliases(family)) for family in generic))
+        if key not in answers:
+            found = list(find(self, prop))
+            answers[key] = found + [path for path in fallback(self) if path not in found]
+        return list(answers[key])
 
     manager_class._find_fonts_by_props = find_with_fallback

@@ -29,6 +29,7 @@ static void trim_to_char(char *s, size_t size, int wanted)
 		s[str_utf8_floor(s, strlen(s))] = '\0';
 }
 
+PRINTF_LIKE(4, 0)
 static void set_va(struct err *err, enum err_kind kind, int r, const char *fmt, va_list ap)
 {
 	err->kind = kind;

@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define container_of(ptr, type, member)                                                           \
-	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 struct list {
 	struct list *prev;
@@ -43,5 +42,5 @@ static inline void list_remove(struct list *entry)
 }
 
 /* `it` and `tmp` are struct list pointers; `it` may be removed and freed in the body. */
-#define list_for_each(it, tmp, head)                                                              \
+#define list_for_each(it, tmp, head) \
 	for (it = (head)->next, tmp = it->next; it != (head); it = tmp, tmp = it->next)

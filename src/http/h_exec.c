@@ -169,8 +169,10 @@ int command_run(struct sandbox *sb, const struct command *c, int client_fd, json
 		r = sandbox_explain(sb, err);
 	if (r == 0)
 		*ret = command_answer(out, ok);
-	else if (r != -ECONNRESET)
+	else if (r == -ETIMEDOUT || r == -EPIPE)
 		*ret_details = command_answer(out, ok);
+	else if (r == -EREMOTEIO && err->kind == ERR_FILE_NOT_FOUND)
+		err->kind = ERR_INVALID; /* its `cwd` or `user`: the sandbox itself is there */
 	json_decref(ok);
 	capture_done(&out[0]);
 	capture_done(&out[1]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a sandbox. Contents pass through in pieces, both ways: the daemon never holds a file. */
 #include <errno.h>
-#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -117,6 +117,15 @@ static ssize_t download_read(void *user, char *dst, size_t max)
 	return (ssize_t)n;
 }
 
+/* Puts advice behind the message. */
+static int err_append(struct err *err, const char *advice)
+{
+	char msg[sizeof(err->msg)];
+
+	(void)snprintf(msg, sizeof(msg), "%s", err->msg);
+	return err_set(err, err->kind, err->os, "%s%s", msg, advice);
+}
+
 /* The guest begins with what the file is, or ends with an error. */
 static int wait_for_size(struct download *d, int64_t *ret, struct err *err)
 {
@@ -127,6 +136,9 @@ static int wait_for_size(struct download *d, int64_t *ret, struct err *err)
 		return err_stalled(err);
 	if (r == -EPIPE)
 		return sandbox_explain(d->sb, err);
+	if (r == -EREMOTEIO && err->kind == ERR_INVALID)
+		return err_append(err,
+			"; only files can be read, folders are listed by GET .../fs/dir");
 	if (r < 0)
 		return r;
 	*ret = json_integer_value(json_object_get(ev.json, "size"));

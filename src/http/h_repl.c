@@ -27,12 +27,13 @@ enum {
 	ANSWER_MARGIN_MS = 500,
 };
 
-/* Languages without a kernel: each run is a process of its own, told its code as an argument. */
+/* One-shot runs where the template has no kernel: a process, told its code as an argument. */
 static const struct {
 	const char *name;
 	const char *program;
 	const char *option;
 } programs[] = {
+	{"python", "python3", "-c"},
 	{"bash", "bash", "-c"},
 	{"javascript", "node", "-e"},
 };
@@ -292,11 +293,6 @@ static int create_session(struct sandbox *sb, const char *id, const char *langua
 		json_pack("{s:s, s:s, s:s, s:s*, s:O*}", "op", "session_create", "session", id,
 			"language", language, "cwd", cwd, "env", env),
 		CALL_TIMEOUT_MS, NULL, err);
-	if (r < 0 && err->kind == ERR_UNSUPPORTED)
-		return err_set(err, ERR_INVALID, r,
-			"there is no kernel for the language \"%s\" here; "
-			"there is one for \"python\"",
-			language);
 	return r;
 }
 
@@ -324,6 +320,11 @@ int h_session_create(struct http_req *req, struct http_resp *resp, struct err *e
 		return r;
 	session_id_make(id);
 	r = create_session(sb, id, language, req->body, err);
+	if (r < 0 && err->kind == ERR_UNSUPPORTED)
+		return err_set(err, ERR_INVALID, r,
+			"this sandbox's template has no kernel for \"%s\"; code-interpreter has one for "
+			"python",
+			language);
 	return r < 0 ? r : http_resp_json(resp, 201, session_json(sb, id, language), err);
 }
 
@@ -409,14 +410,14 @@ int h_session_restart(struct http_req *req, struct http_resp *resp, struct err *
 
 int h_repl_languages(struct http_req *req, struct http_resp *resp, struct err *err)
 {
-	json_t *list = json_pack("[s]", "python");
+	json_t *list = json_array();
 
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
 		(void)json_array_append_new(list, json_string(programs[i].name));
 	return http_resp_json(resp, 200, list, err);
 }
 
-/* A process of a language without a kernel. */
+/* A process of its own. */
 static int run_program(struct http_req *req, struct http_resp *resp, struct sandbox *sb, size_t i,
 	const struct cell_request *c, json_t **ret, struct err *err)
 {
@@ -469,12 +470,15 @@ int h_repl(struct http_req *req, struct http_resp *resp, struct err *err)
 		r = read_code(req->body, &c, err);
 	if (r < 0)
 		return r;
+	r = run_kernel(req, resp, sb, language, &c, &answer, err);
 	while (i < ARRAY_SIZE(programs) && strcasecmp(language, programs[i].name) != 0)
 		i++;
-	if (i < ARRAY_SIZE(programs))
+	if (r < 0 && err->kind == ERR_UNSUPPORTED && i < ARRAY_SIZE(programs))
 		r = run_program(req, resp, sb, i, &c, &answer, err);
-	else
-		r = run_kernel(req, resp, sb, language, &c, &answer, err);
+	else if (r < 0 && err->kind == ERR_UNSUPPORTED)
+		return err_set(err, ERR_INVALID, r,
+			"unsupported language \"%s\"; GET /v1/repl/languages lists those that are",
+			language);
 	if (r < 0)
 		return r;
 	(void)json_object_set_new(answer, "language", json_string(language));

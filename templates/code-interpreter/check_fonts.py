@@ -10,6 +10,21 @@ matplotlib.use("agg")
 
 import matplotlib.pyplot as plt
 
+# The runtime's fallback (FALLBACK_FONTS in pandastack_kernel/figures.py), as far as Debian's packages give it. matplotlib
+# can't draw the colour emoji that Chromium uses: Symbola's outlines stand in, and Unifont has what all others lack.
+plt.rcParams["font.family"] = [
+    "DejaVu Sans",
+    "Noto Sans CJK SC",
+    "Noto Sans Arabic",
+    "Noto Sans Devanagari",
+    "Noto Sans Bengali",
+    "Noto Sans Tamil",
+    "Noto Sans Thai",
+    "Symbola",
+    "Noto Sans Symbols2",
+    "Unifont Upper",
+    "Unifont",
+]
 TEXTS = ("温度 图表", "日本語 한국어", "مخطط الحرارة", "עברית हिन्दी বাংলা தமிழ் ไทย", "🚀📈😀🤖🥇🧠🫠 ✅❤▲")
 
 

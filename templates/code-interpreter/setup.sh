@@ -10,18 +10,10 @@ for library in numpy pandas scipy sklearn sympy; do
 	find "$site/$library" -type d -name tests -prune -exec rm -rf {} +
 done
 
-# Text in any script. matplotlib tries the families of its default in turn, glyph by glyph; it can't draw the colour
-# emoji that Chromium uses, so that Symbola's outlines stand in, and Unifont has what all others lack. This is
-# matplotlib's own file of defaults: rcdefaults() and style.use("default") come back to it.
-rc=$site/matplotlib/mpl-data/matplotlibrc
-families='DejaVu Sans, Noto Sans CJK SC, Noto Sans Arabic, Noto Sans Devanagari, Noto Sans Bengali, Noto Sans Tamil'
-families+=', Noto Sans Thai, Symbola, Noto Sans Symbols2, Unifont Upper, Unifont'
-sed -i "s/^#font\.family:.*/font.family: $families/" "$rc"
-grep -q '^font\.family: DejaVu' "$rc"
-
 # fontconfig compares the nanoseconds of a folder's time, and the image keeps whole seconds.
 find /usr/share/fonts -type d -exec touch -d "@$(date +%s)" {} +
 fc-cache -f
 
-# Fill matplotlib's list of fonts, and prove at the same time that a title in these scripts draws without a warning.
+# Fill matplotlib's list of fonts, and prove that the fonts, which the kernel runtime falls back to glyph by glyph, draw
+# these scripts without a warning.
 python -W error "$PANDASTACK_DEFINITION/check_fonts.py"

@@ -111,6 +111,8 @@ class Link:
         self.nonce = b""
         self.greeted = False
         self.last = 0
+        self.unsent = bytearray()
+        self.sending = False
         self.hello(padded)
 
     def hello(self, padded: bool = False) -> None:
@@ -124,13 +126,20 @@ class Link:
         self.frame(HELLO, 0, 0, self.nonce + struct.pack("<I", 1))
 
     def raw(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            _, writable, _ = select.select([self.sock], [self.sock], [], TIMEOUT)
-            if writable:
-                view = view[self.sock.send(view[: 256 * 1024], socket.MSG_DONTWAIT) :]
-            else:
-                self.pump(0)
+        """Sends, in order. While the guest does not take it, what it sends is handled; that may add to the queue."""
+        self.unsent += data
+        if self.sending:
+            return
+        self.sending = True
+        try:
+            while self.unsent:
+                _, writable, _ = select.select([self.sock], [self.sock], [], TIMEOUT)
+                if writable:
+                    del self.unsent[: self.sock.send(self.unsent[: 256 * 1024], socket.MSG_DONTWAIT)]
+                else:
+                    self.pump(0)
+        finally:
+            self.sending = False
 
     def frame(self, kind: int, arg: int, stream: int, payload: bytes = b"") -> None:
         self.raw(struct.pack("<BBBBII", MAGIC, kind, arg, 0, stream, len(payload)) + payload)

@@ -68,20 +68,19 @@ def test_panic(daemon: Daemon, sandbox: Make) -> None:
 def test_the_guests_memory_exhausted_for_good(sandbox: Make) -> None:
     """Not by a process, which can be killed: root leaves its control group and fills a tmpfs, which nobody frees."""
     s, other = sandbox(), sandbox()
-    cmd = (
-        "echo $$ > /sys/fs/cgroup/cgroup.procs; mkdir -p /mnt/fill; mount -t tmpfs -o size=100% tmpfs /mnt/fill;"
-        " exec dd if=/dev/zero of=/mnt/fill/all bs=1M"
-    )
-    answer = s.api.request("POST", f"{s.path}/exec", json={"cmd": cmd, "timeout_seconds": 100})
+    s.mount_tmpfs("/mnt/fill", "100%")
+    escape = "echo $$ > /sys/fs/cgroup/cgroup.procs"
+    fill = f"{escape}; exec dd if=/dev/zero of=/mnt/fill/all bs=1M"
+    answer = s.api.request("POST", f"{s.path}/exec", json={"cmd": fill, "timeout_seconds": 100})
     if answer.status_code == 503:
         info = s.info()
         assert info["status"] == "failed"
         assert "memory" in info["failure"].lower(), info["failure"]
     else:
-        # Its own limits held: the writer was killed or ran into the tmpfs's bound, and the machine lives.
-        assert answer.status_code == 200
+        # The kernel found something else to kill: the machine lives, and the agent answers.
+        assert answer.status_code == 200, answer.text
         assert answer.json()["exit_code"] != 0
-        assert s.output("umount /mnt/fill; echo alive") == "alive\n"
+        assert s.output("rm /mnt/fill/all; echo alive") == "alive\n"
     assert other.output("echo never noticed") == "never noticed\n"
 
 

@@ -210,7 +210,7 @@ def test_paths_that_can_not_be_written(box: Sandbox, path: str) -> None:
 
 def test_guest_disk_full(sandbox: Callable[..., Sandbox]) -> None:
     s = sandbox()
-    s.output("mkdir /mnt/small && mount -t tmpfs -o size=1m tmpfs /mnt/small")
+    s.mount_tmpfs("/mnt/small", "1m")
     answer = s.api.refused(
         "PUT", f"{s.path}/fs", 507, "no_space", params={"path": "/mnt/small/big"}, data=b"x" * 3_000_000
     )

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure the whole product as a client sees it, and print a table beside the targets.
+
+A benchmark, never a test: it fails only when something does not work, not when it is slow. Starts a daemon of its own
+on a data folder of its own, and ends it. Uses the standard library only, so that a fresh machine can run it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import platform
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = "code-interpreter"
+MIB = 1 << 20
+TRANSFER = 256 * MIB
+IDLE_SANDBOXES = 20
+FIGURE = "plt.figure(); plt.plot(range(100), [x * x for x in range(100)]); plt.title('t'); plt.show()"
+
+
+class BenchError(Exception):
+    """What went wrong, for people."""
+
+
+def templates_dir() -> Path:
+    """Where the templates are: as said, or where `pandastack template build` puts them."""
+    given = os.environ.get("PANDASTACK_TEMPLATES")
+    if given:
+        return Path(given)
+    if os.geteuid() == 0:
+        return Path("/var/lib/pandastack/templates")
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share", "pandastack", "templates")
+
+
+class Daemon:
+    """`pandastack serve`, and calls to it on one connection that is kept."""
+
+    def __init__(self, program: Path, data: str, templates: Path) -> None:
+        self.data = Path(data).resolve()
+        self.process = subprocess.Popen(
+            [
+                program,
+                "serve",
+                "--listen=127.0.0.1:0",
+                "--log-format=json",
+                f"--data-dir={data}",
+                f"--templates={templates}",
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.log: list[str] = []
+        ready = self._wait_until_ready()
+        self.host = str(ready["url"]).removeprefix("http://")
+        key = json.loads(Path(str(ready["key"])).read_text())["api_key"]
+        self.headers = {"Authorization": f"Bearer {key}"}
+        self.connection = http.client.HTTPConnection(self.host, timeout=300)
+        # Its log is read to the end, so that it never waits for us.
+        threading.Thread(target=self.log.extend, args=[self.process.stderr], daemon=True).start()
+
+    def _wait_until_ready(self) -> dict[str, Any]:
+        assert self.process.stderr
+        for line in self.process.stderr:
+            self.log.append(line)
+            entry = json.loads(line) if line.startswith("{") else {}
+            if entry.get("msg") == "ready":
+                return dict(entry)
+        raise BenchError("the daemon did not start:\n" + "".join(self.log[-20:]))
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """The answer's JSON, or None."""
+        data = None if body is None else json.dumps(body).encode()
+        self.connection.request(method, path, data, self.headers)
+        response = self.connection.getresponse()
+        text = response.read()
+        answer = json.loads(text) if text else None
+        if response.status >= 300:
+            raise BenchError(f"{method} {path}: {response.status} {answer}")
+        return answer
+
+    def create(self) -> str:
+        """A new sandbox's path."""
+        return f"/v1/sandboxes/{self.call('POST', '/v1/sandboxes', {'template': TEMPLATE})['id']}"
+
+    def session(self, sandbox: str) -> str:
+        """A new session's path."""
+        return f"{sandbox}/repl/sessions/{self.call('POST', f'{sandbox}/repl/sessions', {})['id']}"
+
+    def run(self, session: str, code: str) -> dict[str, Any]:
+        """A cell, which must not fail."""
+        answer = self.call("POST", f"{session}/run", {"code": code})
+        if answer.get("error"):
+            raise BenchError(answer["error"])
+        return dict(answer)
+
+    def vms(self) -> list[int]:
+        """The processes of its machines: those that work in its data folder."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and str((entry / "cwd").readlink()).startswith(f"{self.data}/sandboxes/"):
+                    found.append(int(entry.name))
+        return found
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.send_signal(signal.SIGTERM)
+        if self.process.wait(60) != 0:
+            raise BenchError("the daemon did not end well:\n" + "".join(self.log[-20:]))
+
+
+@dataclass
+class Row:
+    """One line of the table."""
+
+    what: str
+    unit: str
+    values: list[float] = field(default_factory=list)
+    target: float | None = None
+    at_least: bool = False  # the target is a lower bound
+
+    def figures(self) -> tuple[float, float, float]:
+        """Median, p95 and p99; for a rate the slow end is the low one."""
+        ordered = sorted(self.values, reverse=self.at_least)
+
+        def rank(q: float) -> float:
+            return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
+
+        return statistics.median(ordered), rank(0.95), rank(0.99)
+
+    def verdict(self) -> str:
+        """Whether the median meets the target."""
+        if self.target is None:
+            return ""
+        median = statistics.median(self.values)
+        return "met" if (median >= self.target if self.at_least else median <= self.target) else "MISSED"
+
+
+class Bench:
+    """All that is measured, in order."""
+
+    def __init__(self, daemon: Daemon, scale: float, idle_seconds: int) -> None:
+        self.daemon = daemon
+        self.scale = scale
+        self.idle_seconds = idle_seconds
+        self.rows: list[Row] = []
+
+    def times(self, n: int) -> range:
+        """How often: fewer in a quick run."""
+        return range(max(3, int(n * self.scale)))
+
+    def row(self, what: str, unit: str, target: float | None = None, *, at_least: bool = False) -> Row:
+        """A new line."""
+        self.rows.append(Row(what, unit, [], target, at_least))
+        return self.rows[-1]
+
+    @staticmethod
+    def milliseconds(call: Callable[[], object]) -> float:
+        """How long it takes."""
+        start = time.perf_counter()
+        call()
+        return (time.perf_counter() - start) * 1000
+
+    @contextlib.contextmanager
+    def sandbox(self) -> Iterator[str]:
+        """A sandbox for the block."""
+        path = self.daemon.create()
+        try:
+            yield path
+        finally:
+            self.daemon.call("DELETE", path)
+
+    def creation(self) -> None:
+        """From nothing to the first cell."""
+        d = self.daemon
+        create = self.row("create to ready, process started at the request", "ms", 350)
+        session = self.row("session create, the first in its sandbox", "ms")
+        first = self.row("first cell after that, 1+1", "ms")
+        delete = self.row("delete", "ms")
+        for _ in self.times(30):
+            path = ""
+
+            def make() -> None:
+                nonlocal path
+                path = d.create()
+
+            create.values.append(self.milliseconds(make))
+            kernel = ""
+
+            def open_session(sandbox: str = path) -> None:
+                nonlocal kernel
+                kernel = d.session(sandbox)
+
+            session.values.append(self.milliseconds(open_session))
+            first.values.append(self.milliseconds(lambda k=kernel: d.run(k, "1+1")))  # type: ignore[misc]
+            delete.values.append(self.milliseconds(lambda p=path: d.call("DELETE", p)))  # type: ignore[misc]
+
+    def warm(self) -> None:
+        """Round trips in one warm sandbox."""
+        d = self.daemon
+        with self.sandbox() as sandbox:
+            kernel = d.session(sandbox)
+            d.run(kernel, "import matplotlib.pyplot as plt")
+            cells = (
+                ("1+1 in a warm kernel", "1+1", 300, 12.0, 20),
+                ("a result of 1 MB", "'x' * 1_000_000", 40, 60.0, 3),
+                ("a matplotlib figure (PNG)", FIGURE, 20, None, 3),
+            )
+            for what, code, n, target, warmup in cells:
+                row = self.row(what, "ms", target)
+                for _ in range(warmup):
+                    d.run(kernel, code)
+                row.values += [self.milliseconds(lambda c=code: d.run(kernel, c)) for _ in self.times(n)]  # type: ignore[misc]
+            row = self.row("`true` by exec", "ms")
+            command = {"cmd": "true"}
+            for _ in range(5):
+                d.call("POST", f"{sandbox}/exec", command)
+            row.values += [
+                self.milliseconds(lambda: d.call("POST", f"{sandbox}/exec", command)) for _ in self.times(100)
+            ]
+
+    def transfer(self) -> None:
+        """Files up and down."""
+        d = self.daemon
+        up = self.row(f"upload of {TRANSFER // MIB} MiB", "MB/s", 25, at_least=True)
+        down = self.row(f"download of {TRANSFER // MIB} MiB", "MB/s", 60, at_least=True)
+        block = os.urandom(MIB)
+        with self.sandbox() as sandbox:
+            url = f"{sandbox}/fs?path=/workspace/big"
+            for _ in self.times(4):
+                start = time.perf_counter()
+                headers = {**d.headers, "Content-Length": str(TRANSFER)}
+                d.connection.request("PUT", url, (block for _ in range(TRANSFER // MIB)), headers)
+                answer = d.connection.getresponse()
+                if answer.status != 200 or json.loads(answer.read())["bytes"] != TRANSFER:
+                    raise BenchError("the upload failed")
+                up.values.append(TRANSFER / 1e6 / (time.perf_counter() - start))
+                start = time.perf_counter()
+                d.connection.request("GET", url, headers=d.headers)
+                answer = d.connection.getresponse()
+                got = 0
+                while piece := answer.read(MIB):
+                    got += len(piece)
+                if got != TRANSFER:
+                    raise BenchError("the download failed")
+                down.values.append(TRANSFER / 1e6 / (time.perf_counter() - start))
+
+    def idle(self) -> None:
+        """What sandboxes cost that do nothing."""
+        d = self.daemon
+        made = [d.create() for _ in range(IDLE_SANDBOXES)]
+        try:
+            vms = d.vms()
+            if len(vms) != IDLE_SANDBOXES:
+                raise BenchError(f"{len(vms)} machines run, not {IDLE_SANDBOXES}")
+            time.sleep(self.idle_seconds / 10)  # what the restore has set going dies down
+            busy = self.row(f"CPU of {IDLE_SANDBOXES} idle sandboxes together, {self.idle_seconds} s", "% core", 2)
+            before = sum(map(cpu_seconds, vms))
+            start = time.monotonic()
+            time.sleep(self.idle_seconds)
+            busy.values.append(100 * (sum(map(cpu_seconds, vms)) - before) / (time.monotonic() - start))
+            self._memory(vms, "idle sandbox, as created", 45)
+            self.row(f"daemon's resident memory with {IDLE_SANDBOXES} sandboxes", "MB", 20).values.append(
+                memory(d.process.pid)["Rss"]
+            )
+            for path in made:
+                d.run(d.session(path), "1+1")
+            self._memory(vms, "sandbox with a session that ran 1+1", None)
+        finally:
+            for path in made:
+                d.call("DELETE", path)
+
+    def _memory(self, vms: list[int], what: str, target: float | None) -> None:
+        figures = [memory(pid) for pid in vms]
+        self.row(f"memory per {what}: Pss", "MB", target).values += [f["Pss"] for f in figures]
+        private = [f["Private_Clean"] + f["Private_Dirty"] for f in figures]
+        self.row("    of which private", "MB").values += private
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time of a process, all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(pid: int) -> dict[str, float]:
+    """The figures of /proc/PID/smaps_rollup, in MB. Pss: what is private, and its share of what is shared."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return {k: int(v) * 1024 / 1e6 for k, v in re.findall(r"^(\w+): +(\d+) kB$", text, re.MULTILINE)}
+
+
+def describe(daemon: Daemon) -> list[str]:
+    """The machine, and what runs on it."""
+    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    total = re.search(r"MemTotal: +(\d+)", Path("/proc/meminfo").read_text())
+    engine = daemon.call("GET", "/healthz")["engine"]
+    template = daemon.call("GET", f"/v1/templates/{TEMPLATE}")
+    return [
+        f"machine   {os.cpu_count()} cores, {cpu[1] if cpu else platform.machine()},"
+        f" {int(total[1]) / 1e6 if total else 0:.0f} GB; load {os.getloadavg()[0]:.2f}",
+        f"kernel    {platform.system()} {platform.release()}",
+        f"engine    {engine['name']} {engine['version']}, {engine['accel']}",
+        f"template  {template['name']} {template['version'][:12]}, {template['cpu']} CPU, {template['memory_mb']} MB",
+        f"server    pandastack {daemon.call('GET', '/version')['semver']}",
+    ]
+
+
+def number(value: float) -> str:
+    """With as many digits as mean something."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def table(rows: list[Row]) -> str:
+    """Aligned columns."""
+    head = ("what", "n", "median", "p95", "p99", "unit", "target", "")
+    lines = [head]
+    for row in rows:
+        median, p95, p99 = row.figures()
+        spread = (number(p95), number(p99)) if len(row.values) > 1 else ("", "")
+        bound = "" if row.target is None else f"{'≥' if row.at_least else '≤'} {row.target:g}"
+        lines.append((row.what, str(len(row.values)), number(median), *spread, row.unit, bound, row.verdict()))
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    text = []
+    for line in lines:
+        cells = [c.rjust(w) if 1 <= i <= 4 else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))]
+        text.append("  ".join(cells).rstrip())
+    text.insert(1, "-" * max(map(len, text)))
+    return "\n".join(text)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Measure pandastack, and print a table beside the targets.")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the rounds, and 10 s of idleness for 60")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write all values there too")
+    parser.add_argument("--only", metavar="PART", choices=("creation", "warm", "transfer", "idle"), help="one part")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Build what is missing, measure, print."""
+    arguments = parse_arguments()
+    program = Path(os.environ.get("PANDASTACK_BIN") or ROOT / "build" / "pandastack")
+    if not program.exists():
+        raise BenchError(f"{program} is not there; build it with: make")
+    templates = templates_dir()
+    if not (templates / TEMPLATE / "current").exists():
+        subprocess.run([program, "template", "build", TEMPLATE, "--templates", templates], check=True)
+    parts = [arguments.only] if arguments.only else ["creation", "warm", "transfer", "idle"]
+    with tempfile.TemporaryDirectory(prefix="pandastack-bench-") as data:
+        daemon = Daemon(program, data, templates)
+        try:
+            print("\n".join(describe(daemon)), flush=True)
+            bench = Bench(daemon, 0.2 if arguments.quick else 1, 10 if arguments.quick else 60)
+            for part in parts:
+                print(f"… {part}", file=sys.stderr, flush=True)
+                getattr(bench, part)()
+        finally:
+            daemon.stop()
+    print(f"\n{table(bench.rows)}\n")
+    print("MB are 10^6 bytes. Pss: a process's private memory and its share of what several processes map.")
+    if arguments.json:
+        rows = [{"what": r.what, "unit": r.unit, "target": r.target, "values": r.values} for r in bench.rows]
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (BenchError, OSError) as failure:
+        sys.exit(f"bench: {failure}")
+    except subprocess.CalledProcessError as failure:
+        sys.exit(f"bench: the template was not built (exit status {failure.returncode})")
+    except KeyboardInterrupt:
+        sys.exit(130)
