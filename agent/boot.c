@@ -43,6 +43,7 @@ enum {
 	DEVICE_TRIES = 250, /* drivers find their devices as they load; this is for slow ones */
 	DEVICE_NAP_MS = 20,
 	ORDER_BYTES = 64 * 1024,
+	ATTRIBUTE_BYTES = 8 * 1024,
 	NICE = -20,
 };
 
@@ -136,7 +137,7 @@ static int find_device(const char *dir, const char *file, const char *value, cha
 	int r = -ENODEV;
 
 	while (d && r < 0 && (e = readdir(d))) {
-		_cleanup_buf_ struct buf text = buf_init(4096 * 2);
+		_cleanup_buf_ struct buf text = buf_init(ATTRIBUTE_BYTES);
 		char path[600];
 
 		(void)snprintf(path, sizeof(path), "%s/%s/%s", dir, e->d_name, file);

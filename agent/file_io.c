@@ -27,6 +27,9 @@ int file_read_small(int dir_fd, const char *path, struct buf *ret)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
+	r = buf_append(ret, "", 0); /* text, even of an empty file */
+	if (r < 0)
+		return r;
 	do {
 		r = buf_reserve(ret, CHUNK);
 		if (r < 0)

@@ -588,7 +588,7 @@ static bool is_mount_point(const char *path)
 
 static int remove_tree(const void *arg, struct err *err)
 {
-	char *const paths[] = {(char *)(uintptr_t)arg, NULL};
+	char *const paths[] = {strdup(arg), NULL}; /* NULL: fts_open() says ENOENT */
 	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_XDEV, NULL);
 	const FTSENT *e;
 	int r = fts ? 0 : -errno;

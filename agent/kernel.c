@@ -279,18 +279,18 @@ static bool pump(struct kernel *k)
 			block(k);
 			break;
 		}
-		n = MIN(k->left, k->rx_len - pos);
-		if (n) {
-			n = put_payload(k, k->rx + pos, n);
+		if (k->left) {
+			if (pos == k->rx_len)
+				break;
+			n = put_payload(k, k->rx + pos, MIN(k->left, k->rx_len - pos));
 			if (n == 0) {
 				block(k);
 				break;
 			}
 			pos += n;
 			k->left -= (uint32_t)n;
+			continue;
 		}
-		if (k->left)
-			break;
 		k->in_frame = false;
 		if (k->type != KERNEL_HELLO && k->type != KERNEL_DONE)
 			continue;

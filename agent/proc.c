@@ -174,7 +174,9 @@ static _Noreturn void run_child(const struct proc_spec *spec)
 	r = become_user(spec->user);
 	if (r < 0)
 		child_fail("changing the user", r);
-	environ = (char **)(uintptr_t)spec->envp; /* execvp() looks for PATH there */
+	environ = spec->envp; /* execvp() looks for PATH there */
+	/* execvp() has no const in its prototype and changes nothing.
+	 * NOLINTNEXTLINE(performance-no-int-to-ptr) */
 	(void)execvp(spec->argv[0], (char *const *)(uintptr_t)spec->argv);
 	child_fail(spec->argv[0], -errno);
 }

@@ -19,7 +19,7 @@ struct proc_user {
 
 struct proc_spec {
 	const char *const *argv;
-	char *const *envp;
+	char **envp;
 	int fds[4];                   /* become 0 to 3; -1: none (only the last may be) */
 	int cwd_fd;                   /* -1: stay */
 	int cgroup_fd;                /* -1: none */

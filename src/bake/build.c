@@ -50,10 +50,10 @@ struct build {
 	struct definition *def;
 	const struct engine_ops *ops;
 	struct engine_info engine;
-	char *dir;       /* <templates>/<name> */
-	char *work;      /* <dir>/.build */
-	char *root;      /* <dir>/root */
-	bool keep_tar;   /* others are, or are likely to be, built on it */
+	char *dir;     /* <templates>/<name> */
+	char *work;    /* <dir>/.build */
+	char *root;    /* <dir>/root */
+	bool keep_tar; /* others are, or are likely to be, built on it */
 	int lock_fd;
 	int log_fd;
 	char root_version[DIGEST_TEXT_SIZE];
@@ -188,8 +188,9 @@ static bool root_is_current(const struct build *b)
 	_cleanup_free_ char *path = fs_join(b->root, "version"), *text = NULL;
 	_cleanup_free_ char *tar = fs_join(b->root, "rootfs.tar.zst");
 
-	return (!b->keep_tar || access(tar, R_OK) == 0) && fs_read(path, DIGEST_TEXT_SIZE, &text, NULL, NULL) == 0 &&
-	       strcmp(text, b->root_version) == 0;
+	return (!b->keep_tar || access(tar, R_OK) == 0) &&
+		fs_read(path, DIGEST_TEXT_SIZE, &text, NULL, NULL) == 0 &&
+		strcmp(text, b->root_version) == 0;
 }
 
 /* ---- disks and initramfs ---- */
@@ -211,8 +212,8 @@ static int make_empty_disk(struct build *b, const char *dir, struct err *err)
 {
 	_cleanup_free_ char *path = fs_join(dir, "empty.ext4");
 	char size[32];
-	const char *const argv[] = {"mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-E",
-		"lazy_itable_init=1,nodiscard", path, size, NULL};
+	const char *const argv[] = {"mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0",
+		"-E", "lazy_itable_init=1,nodiscard", path, size, NULL};
 
 	(void)snprintf(size, sizeof(size), "%lluk", (unsigned long long)(b->def->disk_bytes >> 10));
 	return run(b, argv, NULL, NULL, err);
@@ -222,10 +223,12 @@ static int make_empty_disk(struct build *b, const char *dir, struct err *err)
 static int make_initrd(struct build *b, const char *dir, struct err *err)
 {
 	_cleanup_free_ char *tree = fs_join(b->work, "initrd"), *init = fs_join(tree, "init");
-	_cleanup_free_ char *modules = fs_join(b->root, "modules"), *initrd = fs_join(dir, "initrd");
+	_cleanup_free_ char *modules = fs_join(b->root, "modules"),
+			    *initrd = fs_join(dir, "initrd");
 	const char *const copy[] = {"cp", "-r", "--", modules, tree, NULL};
 	const char *const pack[] = {"sh", "-c",
-		"find . -mindepth 1 | sort | cpio -o -H newc -R 0:0 --quiet > \"$1\"", "sh", initrd, NULL};
+		"find . -mindepth 1 | sort | cpio -o -H newc -R 0:0 --quiet > \"$1\"", "sh", initrd,
+		NULL};
 	int r = fs_mkdirs(tree, 0755, err);
 
 	if (r == 0)
@@ -243,13 +246,16 @@ static int write_manifest(struct build *b, const struct machine_image *image, co
 	struct err *err)
 {
 	_cleanup_free_ char *path = fs_join(dir, "manifest.json"), *text = NULL;
-	json_t *json = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I}",
-		"format", TEMPLATE_FORMAT, "name", b->def->name, "version", b->version, "description",
-		b->def->description, "engine", b->engine.name, "engine_version", b->engine.version,
-		"accel", accel_name(image->accel), "cpu_model", image->cpu_model, "cpus",
-		(int)image->cpus, "memory_bytes", (json_int_t)image->memory_bytes, "disk_bytes",
-		(json_int_t)b->def->disk_bytes, "size_bytes", (json_int_t)fs_disk_usage(dir),
-		"tsc_khz", (json_int_t)image->tsc_khz, "built_ms", (json_int_t)clock_real_ms());
+	json_t *json =
+		json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I}",
+			"format", TEMPLATE_FORMAT, "name", b->def->name, "version", b->version,
+			"description", b->def->description, "engine", b->engine.name,
+			"engine_version", b->engine.version, "accel", accel_name(image->accel),
+			"cpu_model", image->cpu_model, "cpus", (int)image->cpus, "memory_bytes",
+			(json_int_t)image->memory_bytes, "disk_bytes",
+			(json_int_t)b->def->disk_bytes, "size_bytes",
+			(json_int_t)fs_disk_usage(dir), "tsc_khz", (json_int_t)image->tsc_khz,
+			"built_ms", (json_int_t)clock_real_ms());
 
 	if (b->def->kernel)
 		(void)json_object_set_new(json, "kernel", json_string(b->def->kernel));
@@ -322,7 +328,8 @@ static int publish(struct build *b, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (rename(out, final) < 0 || symlink(b->version, link_new) < 0 || rename(link_new, link) < 0)
+	if (rename(out, final) < 0 || symlink(b->version, link_new) < 0 ||
+		rename(link_new, link) < 0)
 		return err_set_errno(err, -errno, "can't put %s into place", final);
 	/* Machines that came from the old version have its files open. */
 	if (old && strcmp(old, final) != 0)
@@ -339,8 +346,8 @@ static bool is_current(const struct build *b)
 	if (template_set_new(b->options->template_dir, &set, NULL) < 0)
 		return false;
 	current = template_get(set, b->def->name, &t, NULL) == 0 &&
-		  strcmp(t->version, b->version) == 0 &&
-		  template_check_engine(t, &b->engine, NULL) == 0;
+		strcmp(t->version, b->version) == 0 &&
+		template_check_engine(t, &b->engine, NULL) == 0;
 	template_set_free(set);
 	return current;
 }
@@ -435,7 +442,8 @@ static int load_definition(struct build *b, const char *definition, struct err *
 			definition);
 	r = definition_load(dir, &b->def, err);
 	if (r == 0 && !strchr(definition, '/') && strcmp(b->def->name, definition) != 0)
-		r = err_set(err, ERR_INVALID, -EINVAL, "%s/template.json names %s", dir, b->def->name);
+		r = err_set(err, ERR_INVALID, -EINVAL, "%s/template.json names %s", dir,
+			b->def->name);
 	return r;
 }
 

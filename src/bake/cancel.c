@@ -12,11 +12,11 @@ static struct {
 	bool requested;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .pidfd = -1};
 
-/* The lock is held. */
+/* The lock is held. The signal fails where the process has ended by itself. */
 static void end_tracked(void)
 {
 	if (state.requested && state.pidfd >= 0)
-		(void)pidfd_send_signal(state.pidfd, SIGTERM, NULL, 0); /* may have ended by itself */
+		(void)pidfd_send_signal(state.pidfd, SIGTERM, NULL, 0);
 }
 
 static void *wait_for_signal(void *arg)

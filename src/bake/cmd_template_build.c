@@ -19,18 +19,25 @@ int cmd_template_build(int argc, char **argv, struct err *err)
 	struct build_options options = {0};
 	const char *templates = NULL;
 	const struct opt opts[] = {
-		{.name = "templates", .arg = "DIR", .text = &templates,
+		{.name = "templates",
+			.arg = "DIR",
+			.text = &templates,
 			.help = "where baked templates live (default: templates in the data folder)"},
-		{.name = "mirror", .arg = "URL", .text = &options.mirror,
+		{.name = "mirror",
+			.arg = "URL",
+			.text = &options.mirror,
 			.help = "Debian mirror, for machines that aren't Debian"},
-		{.letter = 'f', .name = "force", .flag = &options.force,
+		{.letter = 'f',
+			.name = "force",
+			.flag = &options.force,
 			.help = "build even when the template is up to date"},
 	};
 	const struct opts_spec spec = {
 		.usage = "template build NAME|DIR",
-		.about = "Builds a template, and first the one that it stands on: root file system,\n"
-			 "first boot, warm kernel, memory snapshot. Does nothing when it is up to date.\n"
-			 "A running daemon uses the new version from the next create on.\n",
+		.about =
+			"Builds a template, and first the one that it stands on: root file system,\n"
+			"first boot, warm kernel, memory snapshot. Does nothing when it is up to date.\n"
+			"A running daemon uses the new version from the next create on.\n",
 		.examples = "  pandastack template build code-interpreter\n"
 			    "  pandastack template build ./my-template\n",
 		.opts = opts,

@@ -46,8 +46,9 @@ static int check_keys(const json_t *json, const char *dir, struct err *err)
 		while (i < ARRAY_SIZE(known) && strcmp(known[i], key) != 0)
 			i++;
 		if (i == ARRAY_SIZE(known))
-			return err_set(err, ERR_INVALID, -EINVAL, "%s/template.json: unknown key \"%s\"",
-				dir, str_printable(safe, sizeof(safe), key, strlen(key)));
+			return err_set(err, ERR_INVALID, -EINVAL,
+				"%s/template.json: unknown key \"%s\"", dir,
+				str_printable(safe, sizeof(safe), key, strlen(key)));
 	}
 	return 0;
 }
@@ -104,7 +105,8 @@ static int fill(struct definition *d, const json_t *json, struct err *err)
 	d->from = dup_string(json, "from");
 	d->kernel = dup_string(json, "kernel");
 	if (!d->name || !template_name_ok(d->name))
-		return bad(d->dir, err, "\"name\" must be lower-case letters, digits, '-', '_', '.'");
+		return bad(d->dir, err,
+			"\"name\" must be lower-case letters, digits, '-', '_', '.'");
 	if (!d->description)
 		return bad(d->dir, err, "\"description\" is missing");
 	from = json_object_get(json, "from");

@@ -16,7 +16,8 @@ enum { FILE_BYTES_MAX = 64 << 20 };
 
 void digest_init(struct digest *d)
 {
-	(void)crypto_generichash_init(&d->state, NULL, 0, DIGEST_BYTES); /* only fails on bad sizes */
+	/* Only fails on bad sizes. */
+	(void)crypto_generichash_init(&d->state, NULL, 0, DIGEST_BYTES);
 }
 
 void digest_number(struct digest *d, uint64_t n)
@@ -46,7 +47,8 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 
 static bool ignored(const FTSENT *e)
 {
-	return e->fts_level > 0 && (strcmp(e->fts_name, "__pycache__") == 0 || e->fts_name[0] == '.');
+	return e->fts_level > 0 &&
+		(strcmp(e->fts_name, "__pycache__") == 0 || e->fts_name[0] == '.');
 }
 
 /* What an entry is: name, place and type. */

@@ -62,7 +62,8 @@ static int put_file(struct link *link, const char *guest_path, const char *data,
 {
 	_cleanup_stream_ struct link_stream *s = NULL;
 	int64_t deadline = clock_mono_ms() + WRITE_TIMEOUT_MS;
-	int r = link_open(link, json_pack("{s:s, s:s}", "op", "write", "path", guest_path), &s, err);
+	int r = link_open(link, json_pack("{s:s, s:s}", "op", "write", "path", guest_path), &s,
+		err);
 
 	if (r == 0)
 		r = link_send(s, data, len, deadline, -1, err);
@@ -137,8 +138,10 @@ static int explain(struct bake_vm *b, const struct engine_ops *ops, struct err *
 static int boot(const struct snapshot_job *job, struct bake_vm *b, struct err *err)
 {
 	_cleanup_free_ char *memory = fs_join(job->image->dir, "memory");
-	const struct vm_spec spec = {
-		.image = job->image, .dir = job->work_dir, .cold = true, .memory_path = memory};
+	const struct vm_spec spec = {.image = job->image,
+		.dir = job->work_dir,
+		.cold = true,
+		.memory_path = memory};
 	int r = link_hub_new(&b->hub, err);
 
 	if (r == 0)

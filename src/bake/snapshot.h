@@ -10,9 +10,11 @@
 
 struct snapshot_job {
 	const struct engine_ops *ops;
-	const struct machine_image *image; /* its dir holds rootfs.ext4, kernel, initrd, scratch.ext4 */
-	const char *work_dir;    /* an empty folder for the vm */
-	const char *runtime_dir; /* the kernel runtime to be copied into the guest, or NULL for none */
+	const struct machine_image
+		*image;       /* its dir holds rootfs.ext4, kernel, initrd, scratch.ext4 */
+	const char *work_dir; /* an empty folder for the vm */
+	const char
+		*runtime_dir; /* the kernel runtime to be copied into the guest, or NULL for none */
 	struct progress *progress;
 };
 

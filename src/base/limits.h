@@ -8,30 +8,30 @@
 #include "base/macros.h"
 
 /* The link (api/link.md). */
-#define LIMIT_FRAME_BYTES KIB(64)       /* payload of one frame */
-#define LIMIT_STREAM_WINDOW KIB(256)    /* unacknowledged bytes of one direction of a stream */
-#define LIMIT_OPEN_BYTES KIB(256)       /* a whole OPEN request: longer than any argv entry may be */
-#define LIMIT_STREAMS 64                /* at once on one link */
+#define LIMIT_FRAME_BYTES KIB(64)    /* payload of one frame */
+#define LIMIT_STREAM_WINDOW KIB(256) /* unacknowledged bytes of one direction of a stream */
+#define LIMIT_OPEN_BYTES KIB(256)    /* a whole OPEN request: longer than any argv entry may be */
+#define LIMIT_STREAMS 64             /* at once on one link */
 
 /* The HTTP API. */
-#define LIMIT_JSON_BODY_BYTES MIB(17)   /* a cell of LIMIT_CODE_BYTES, escaped, and its envelope */
-#define LIMIT_CODE_BYTES MIB(16)        /* code of one cell */
-#define LIMIT_COMMAND_BYTES KIB(120)    /* Linux: one argument is at most 128 KiB (MAX_ARG_STRLEN) */
-#define LIMIT_PATH_BYTES 4095           /* PATH_MAX without its NUL */
-#define LIMIT_CONNECTIONS 512           /* HTTP connections at once, a thread each */
+#define LIMIT_JSON_BODY_BYTES MIB(17) /* a cell of LIMIT_CODE_BYTES, escaped, and its envelope */
+#define LIMIT_CODE_BYTES MIB(16)      /* code of one cell */
+#define LIMIT_COMMAND_BYTES KIB(120)  /* Linux: one argument is at most 128 KiB (MAX_ARG_STRLEN) */
+#define LIMIT_PATH_BYTES 4095         /* PATH_MAX without its NUL */
+#define LIMIT_CONNECTIONS 512         /* HTTP connections at once, a thread each */
 #define LIMIT_METADATA_ENTRIES 64
 #define LIMIT_METADATA_KEY_BYTES 128
 #define LIMIT_METADATA_VALUE_BYTES KIB(4)
 #define LIMIT_ENV_ENTRIES 256
 
 /* What a buffered answer holds; more is cut and said so (`truncated`). */
-#define LIMIT_STREAM_TEXT_BYTES MIB(1)  /* each of stdout and stderr */
-#define LIMIT_RESULTS_BYTES MIB(32)     /* all results of a cell */
-#define LIMIT_EVENT_BYTES MIB(32)       /* one event of a cell, reassembled */
+#define LIMIT_STREAM_TEXT_BYTES MIB(1) /* each of stdout and stderr */
+#define LIMIT_RESULTS_BYTES MIB(32)    /* all results of a cell */
+#define LIMIT_EVENT_BYTES MIB(32)      /* one event of a cell, reassembled */
 
 /* Sandboxes. */
 #define LIMIT_SANDBOXES 1000
-#define LIMIT_SESSIONS 8                /* kernels in one sandbox */
+#define LIMIT_SESSIONS 8 /* kernels in one sandbox */
 #define LIMIT_TTL_SECONDS (366 * 24 * 3600)
 #define LIMIT_TIMEOUT_MS (24 * 3600 * 1000)
 #define DEFAULT_TTL_SECONDS 3600

@@ -43,4 +43,5 @@ static inline void list_remove(struct list *entry)
 
 /* `it` and `tmp` are struct list pointers; `it` may be removed and freed in the body. */
 #define list_for_each(it, tmp, head) \
-	for (it = (head)->next, tmp = it->next; it != (head); it = tmp, tmp = it->next)
+	for ((it) = (head)->next, (tmp) = (it)->next; (it) != (head); \
+		(it) = (tmp), (tmp) = (it)->next)

@@ -40,8 +40,8 @@ void log_init(enum log_level level, bool json);
 
 void log_write(enum log_level level, const char *msg, const struct log_field *fields, size_t n);
 
-#define log_at(level, msg, ...)                                                                   \
-	log_write(level, msg, (const struct log_field[]){__VA_ARGS__},                             \
+#define log_at(level, msg, ...) \
+	log_write(level, msg, (const struct log_field[]){__VA_ARGS__}, \
 		sizeof((const struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field))
 #define log_error(msg, ...) log_at(LOG_ERROR, msg, __VA_ARGS__)
 #define log_warn(msg, ...) log_at(LOG_WARN, msg, __VA_ARGS__)

@@ -8,17 +8,17 @@
 #include <unistd.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)                                                                                 \
-	({                                                                                         \
-		__auto_type min_a_ = (a);                                                          \
-		__auto_type min_b_ = (b);                                                          \
-		min_a_ < min_b_ ? min_a_ : min_b_;                                                 \
+#define MIN(a, b) \
+	({ \
+		__auto_type min_a_ = (a); \
+		__auto_type min_b_ = (b); \
+		min_a_ < min_b_ ? min_a_ : min_b_; \
 	})
-#define MAX(a, b)                                                                                 \
-	({                                                                                         \
-		__auto_type max_a_ = (a);                                                          \
-		__auto_type max_b_ = (b);                                                          \
-		max_a_ > max_b_ ? max_a_ : max_b_;                                                 \
+#define MAX(a, b) \
+	({ \
+		__auto_type max_a_ = (a); \
+		__auto_type max_b_ = (b); \
+		max_a_ > max_b_ ? max_a_ : max_b_; \
 	})
 
 #define KIB(n) ((size_t)(n) << 10)
@@ -36,19 +36,20 @@ static inline void cleanup_free(void *p)
 
 static inline void cleanup_close(const int *fd)
 {
+	/* Nothing can be done about a failed close of a descriptor that we drop. */
 	if (*fd >= 0)
-		(void)close(*fd); /* nothing can be done about a failed close of a descriptor we drop */
+		(void)close(*fd);
 }
 
 #define _cleanup_free_ CLEANUP(cleanup_free)
 #define _cleanup_close_ CLEANUP(cleanup_close)
 
 /* Defines name##p() so that CLEANUP(name##p) frees a pointer variable of that type. */
-#define DEFINE_CLEANUP(type, fn)                                                                  \
-	static inline void fn##p(type *p)                                                          \
-	{                                                                                          \
-		if (*p)                                                                            \
-			fn(*p);                                                                    \
+#define DEFINE_CLEANUP(type, fn) \
+	static inline void fn##p(type *p) \
+	{ \
+		if (*p) \
+			fn(*p); \
 	}
 
 /* Hand an owned descriptor or pointer to somebody else: the variable no longer owns it. */
@@ -60,12 +61,12 @@ static inline int steal_fd(int *fd)
 	return r;
 }
 
-#define steal_ptr(p)                                                                              \
-	({                                                                                         \
-		__auto_type steal_ptr_ = (p);                                                      \
-		__typeof__(*steal_ptr_) steal_val_ = *steal_ptr_;                                  \
-		*steal_ptr_ = NULL;                                                                \
-		steal_val_;                                                                        \
+#define steal_ptr(p) \
+	({ \
+		__auto_type steal_ptr_ = (p); \
+		__typeof__(*steal_ptr_) steal_val_ = *steal_ptr_; \
+		*steal_ptr_ = NULL; \
+		steal_val_; \
 	})
 
 /* Small fixed-size allocations: zeroed, and the program ends when there is no memory for them. */

@@ -81,7 +81,8 @@ int spawn_start(const struct spawn *sp, pid_t *ret_pid, int *ret_pidfd, struct e
 	fd = pidfd_open(pid, 0);
 	if (fd < 0) {
 		r = -errno;
-		(void)kill(pid, SIGKILL); /* ours and not yet waited for: the pid is still its own */
+		/* Ours and not yet waited for: the pid is still its own. */
+		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
 		return err_set_errno(err, r, "can't watch %s", sp->argv[0]);
 	}

@@ -38,11 +38,12 @@ struct core *core_free(struct core *core, bool keep);
 
 /* What POST /v1/sandboxes asks for. */
 struct sandbox_spec {
-	const char *template;     /* a name or an alias */
-	const json_t *metadata;   /* object of strings, or NULL; checked by the caller */
-	const json_t *env;        /* object of strings, or NULL; checked by the caller */
-	int64_t ttl_seconds;      /* 0: DEFAULT_TTL_SECONDS */
-	const char *idempotency_key; /* or NULL: a second create with the same key gives the first's sandbox */
+	const char *template;   /* a name or an alias */
+	const json_t *metadata; /* object of strings, or NULL; checked by the caller */
+	const json_t *env;      /* object of strings, or NULL; checked by the caller */
+	int64_t ttl_seconds;    /* 0: DEFAULT_TTL_SECONDS */
+	/* Or NULL: a second create with the same key gives the first's sandbox. */
+	const char *idempotency_key;
 };
 
 /* A picture of a sandbox at one moment; sandbox_info_done() frees it. */
@@ -50,7 +51,7 @@ struct sandbox_info {
 	char id[SANDBOX_ID_SIZE];
 	char *template;
 	enum sandbox_state state;
-	char *failure; /* why it failed, or NULL */
+	char *failure;    /* why it failed, or NULL */
 	json_t *metadata; /* object */
 	const char *engine;
 	const char *isolation;

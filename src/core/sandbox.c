@@ -227,7 +227,8 @@ void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
 
 	*ret = (struct sandbox_info){
 		.template = xstrdup(sb->template),
-		.metadata = json_deep_copy(sb->metadata), /* a reader of its own may count references */
+		/* A reader of its own may count references. */
+		.metadata = json_deep_copy(sb->metadata),
 		.engine = sb->engine,
 		.isolation = sb->isolation,
 		.accel = sb->accel,
@@ -490,8 +491,7 @@ int sandbox_explain(struct sandbox *sb, struct err *err)
 	if (r == ETIMEDOUT)
 		(void)sandbox_fail(sb, err_msg(err));
 	pthread_mutex_lock(&sb->lock);
-	(void)snprintf(why, sizeof(why), "%s",
-		sb->failure ? sb->failure : "it was deleted");
+	(void)snprintf(why, sizeof(why), "%s", sb->failure ? sb->failure : "it was deleted");
 	pthread_mutex_unlock(&sb->lock);
 	return err_set(err, ERR_SANDBOX_FAILED, -EPIPE, "the sandbox is gone: %s", why);
 }

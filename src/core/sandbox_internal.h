@@ -11,9 +11,9 @@ struct sandbox {
 	/* Fixed once it is in the registry: */
 	struct core *core; /* borrowed: the registry outlives its sandboxes' users */
 	char id[SANDBOX_ID_SIZE];
-	char *dir;      /* owned */
-	char *template; /* owned */
-	char *version;  /* owned; of the template */
+	char *dir;             /* owned */
+	char *template;        /* owned */
+	char *version;         /* owned; of the template */
 	char *idempotency_key; /* owned, or NULL */
 	json_t *metadata;      /* a reference; never changed, so that threads may share it */
 	json_t *env;           /* likewise */
@@ -31,7 +31,7 @@ struct sandbox {
 
 	pthread_mutex_t teardown; /* held by who takes the machine apart; before `lock` */
 	pthread_mutex_t lock;     /* protects all below */
-	pthread_cond_t changed; /* `state` has changed */
+	pthread_cond_t changed;   /* `state` has changed */
 	enum sandbox_state state;
 	char *failure;     /* owned, or NULL */
 	struct vm *vm;     /* owned; NULL once the machine is gone */

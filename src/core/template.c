@@ -118,9 +118,10 @@ static bool parse_manifest(const json_t *m, struct template *t)
 	t->image.memory_bytes = (uint64_t)memory;
 	t->image.tsc_khz = (uint64_t)tsc_khz;
 	return t->name && t->version && t->description && t->engine && t->engine_version &&
-	       t->image.cpu_model && accel && accel_from_name(accel, &t->image.accel) == 0 &&
-	       cpus >= 1 && cpus <= 64 && memory >= (int64_t)MIB(64) &&
-	       memory <= (int64_t)1 << 40 && tsc_khz >= 0 && t->size_bytes <= INT64_MAX && t->disk_bytes <= INT64_MAX;
+		t->image.cpu_model && accel && accel_from_name(accel, &t->image.accel) == 0 &&
+		cpus >= 1 && cpus <= 64 && memory >= (int64_t)MIB(64) &&
+		memory <= (int64_t)1 << 40 && tsc_khz >= 0 && t->size_bytes <= INT64_MAX &&
+		t->disk_bytes <= INT64_MAX;
 }
 
 static int read_template(const struct template_set *set, const char *name, struct template **ret,
@@ -137,7 +138,8 @@ static int read_template(const struct template_set *set, const char *name, struc
 		abort();
 	t->image.dir = realpath(link, NULL);
 	if (!t->image.dir)
-		return err_set(err, ERR_TEMPLATE_NOT_FOUND, -ENOENT, "template not found: %s", name);
+		return err_set(err, ERR_TEMPLATE_NOT_FOUND, -ENOENT, "template not found: %s",
+			name);
 	manifest = fs_join(t->image.dir, "manifest.json");
 	r = fs_read(manifest, MANIFEST_BYTES_MAX, &text, &len, NULL);
 	json = r < 0 ? NULL : json_loadb(text, len, 0, NULL);

@@ -20,15 +20,18 @@ enum { TEMPLATE_NAME_MAX = 63 };
  * format is refused with the advice to build it again. */
 enum { TEMPLATE_FORMAT = 1 };
 
-struct template {
+/* clang-format off: it takes the word for C++'s. */
+struct template
+{
+	/* clang-format on */
 	char *name;
-	char *version;     /* hex digest of all that went into it */
+	char *version; /* hex digest of all that went into it */
 	char *description;
-	char *engine;      /* name of the engine that baked it */
+	char *engine;         /* name of the engine that baked it */
 	char *engine_version; /* device states are good for one version only */
-	char *kernel;      /* language of its warm kernel, or NULL */
-	uint64_t size_bytes; /* what it takes on the disk */
-	uint64_t disk_bytes; /* size of the writable disk */
+	char *kernel;         /* language of its warm kernel, or NULL */
+	uint64_t size_bytes;  /* what it takes on the disk */
+	uint64_t disk_bytes;  /* size of the writable disk */
 	int64_t built_ms;
 	struct machine_image image;
 };
@@ -54,7 +57,8 @@ int template_load(struct template_set *set, const char *name, struct template **
 	struct err *err);
 
 /* The same by name only: ERR_TEMPLATE_NOT_FOUND. */
-int template_get(struct template_set *set, const char *name, struct template **ret, struct err *err);
+int template_get(struct template_set *set, const char *name, struct template **ret,
+	struct err *err);
 
 /*
  * Whether that engine, here, can run what the template holds: 0, or -ESTALE (ERR_TEMPLATE_STALE) with the

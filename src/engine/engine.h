@@ -42,13 +42,14 @@ struct engine_info {
 	bool available;
 	enum accel accel; /* the best one that works */
 	char version[64]; /* of the engine's program, "" when not available */
-	uint64_t tsc_khz; /* of this machine, where guests depend on it (software emulation); else 0 */
-	char why[256];    /* why not available, or why this accel */
+	uint64_t
+		tsc_khz; /* of this machine, where guests depend on it (software emulation); else 0 */
+	char why[256];   /* why not available, or why this accel */
 };
 
 /* What a machine is; fixed by the bake, the same for every vm of a template. */
 struct machine_image {
-	char *dir;     /* absolute; holds rootfs.ext4, scratch.ext4, kernel, initrd, memory, devices */
+	char *dir; /* absolute; holds rootfs.ext4, scratch.ext4, kernel, initrd, memory, devices */
 	enum accel accel;
 	char *cpu_model; /* the engine's name for it; snapshots move between hosts only with one */
 	unsigned int cpus;
@@ -98,14 +99,14 @@ struct engine_ops {
  */
 struct vm {
 	const struct engine_ops *ops;
-	char *dir;         /* owned */
+	char *dir; /* owned */
 	enum accel accel;
 	pid_t pid;
-	int pidfd;         /* owned; readable once the process has ended */
-	int link_fd;       /* owned until taken by vm_take_link(); connected, -1 after */
-	int console_fd;    /* owned; the guest's console, non-blocking */
-	bool is_child;     /* ours to reap */
-	int status;        /* after vm_reap(): exit status or 128 + signal, -1 when not known */
+	int pidfd;      /* owned; readable once the process has ended */
+	int link_fd;    /* owned until taken by vm_take_link(); connected, -1 after */
+	int console_fd; /* owned; the guest's console, non-blocking */
+	bool is_child;  /* ours to reap */
+	int status;     /* after vm_reap(): exit status or 128 + signal, -1 when not known */
 	size_t console_len;
 	char console[VM_CONSOLE_BYTES]; /* the last that the guest's console said */
 };

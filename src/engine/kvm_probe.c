@@ -90,9 +90,8 @@ static int make_vm(struct probe *p)
 static void write_guest(uint8_t *memory)
 {
 	const uint64_t tables[][2] = {
-		{PML4, PDPT | 3},   /* present, writable */
-		{PDPT, PD | 3},
-		{PD, 0x80 | 3},     /* one page of 2 MiB */
+		{PML4, PDPT | 3},               /* present, writable */
+		{PDPT, PD | 3}, {PD, 0x80 | 3}, /* one page of 2 MiB */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
@@ -102,19 +101,29 @@ static void write_guest(uint8_t *memory)
 
 static int enter_long_mode(const struct probe *p)
 {
-	const struct kvm_segment data = {
-		.limit = UINT32_MAX, .selector = 16, .type = 3, .present = 1, .db = 1, .s = 1, .g = 1};
+	const struct kvm_segment data = {.limit = UINT32_MAX,
+		.selector = 16,
+		.type = 3,
+		.present = 1,
+		.db = 1,
+		.s = 1,
+		.g = 1};
 	struct kvm_regs regs = {.rip = CODE, .rflags = 2};
 	struct kvm_sregs s;
 
 	if (ioctl(p->vcpu_fd, KVM_GET_SREGS, &s) < 0)
 		return -errno;
 	s.cr3 = PML4;
-	s.cr4 = 1 << 5;                 /* PAE */
-	s.cr0 = 1U << 31 | 1 << 4 | 1;  /* PG, ET, PE */
-	s.efer = 1 << 10 | 1 << 8;      /* LMA, LME */
-	s.cs = (struct kvm_segment){
-		.limit = UINT32_MAX, .selector = 8, .type = 11, .present = 1, .s = 1, .l = 1, .g = 1};
+	s.cr4 = 1 << 5;                /* PAE */
+	s.cr0 = 1U << 31 | 1 << 4 | 1; /* PG, ET, PE */
+	s.efer = 1 << 10 | 1 << 8;     /* LMA, LME */
+	s.cs = (struct kvm_segment){.limit = UINT32_MAX,
+		.selector = 8,
+		.type = 11,
+		.present = 1,
+		.s = 1,
+		.l = 1,
+		.g = 1};
 	s.ds = s.es = s.fs = s.gs = s.ss = data;
 	if (ioctl(p->vcpu_fd, KVM_SET_SREGS, &s) < 0 || ioctl(p->vcpu_fd, KVM_SET_REGS, &regs) < 0)
 		return -errno;
@@ -142,8 +151,9 @@ bool kvm_probe(char *why, size_t size)
 
 	p.kvm_fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	if (p.kvm_fd < 0 && errno == EACCES) {
-		(void)snprintf(why, size, "/dev/kvm may not be opened by this user; "
-					  "join its group: sudo usermod -aG kvm $USER");
+		(void)snprintf(why, size,
+			"/dev/kvm may not be opened by this user; "
+			"join its group: sudo usermod -aG kvm $USER");
 		return false;
 	}
 	if (p.kvm_fd < 0) {

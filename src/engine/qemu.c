@@ -65,9 +65,9 @@ enum {
 };
 
 /* The kernel's command line; what each word is for stands in docs/engines.md. */
-#define KERNEL_COMMAND_LINE                                                                       \
-	"console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on "                      \
-	"tsc=reliable no_timer_check nowatchdog nokaslr mitigations=off "                          \
+#define KERNEL_COMMAND_LINE \
+	"console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on " \
+	"tsc=reliable no_timer_check nowatchdog nokaslr mitigations=off " \
 	"transparent_hugepage=never audit=0 selinux=0 apparmor=0"
 
 /* ---- probe ---- */
@@ -344,7 +344,10 @@ static int qemu_start(const struct vm_spec *spec, struct vm **ret, struct err *e
 {
 	CLEANUP(args_done) struct args args = {0};
 	_cleanup_close_ int dir_fd = open(spec->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct spawn sp = {.argv = args.argv, .cwd = spec->dir, .n_fds = _FD_MAX, .new_session = true};
+	struct spawn sp = {.argv = args.argv,
+		.cwd = spec->dir,
+		.n_fds = _FD_MAX,
+		.new_session = true};
 	struct vm *vm;
 	int r;
 
@@ -380,8 +383,8 @@ static int qemu_start(const struct vm_spec *spec, struct vm **ret, struct err *e
 
 /* ---- the rest of the interface ---- */
 
-static int read_vm_json(const char *dir, pid_t *ret_pid, uint64_t *ret_started, enum accel *ret_accel,
-	struct err *err)
+static int read_vm_json(const char *dir, pid_t *ret_pid, uint64_t *ret_started,
+	enum accel *ret_accel, struct err *err)
 {
 	_cleanup_free_ char *path = fs_join(dir, "vm.json"), *text = NULL;
 	const char *accel;

@@ -181,7 +181,8 @@ int link_hub_watch(struct link_hub *hub, int fd, link_watch_fn *on_ready, void *
 void link_hub_rearm(struct link_watch *w)
 {
 	pthread_mutex_lock(&w->hub->lock);
-	(void)arm(w, EPOLL_CTL_MOD); /* fails only for a descriptor that was closed: then no events */
+	/* Fails only for a descriptor that was closed: then there are no events. */
+	(void)arm(w, EPOLL_CTL_MOD);
 	pthread_mutex_unlock(&w->hub->lock);
 }
 

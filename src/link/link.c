@@ -264,8 +264,8 @@ static void on_readable(void *user)
 		}
 	}
 	if (r < 0) {
-		link_fail(link, r == -EPROTO ? "its guest agent broke the link's protocol"
-					     : strerror(-r));
+		link_fail(link,
+			r == -EPROTO ? "its guest agent broke the link's protocol" : strerror(-r));
 		return;
 	}
 	if (link->rx.len == 0)
@@ -322,8 +322,9 @@ static int send_frame(struct link *link, enum link_type type, uint8_t arg, uint3
 	r = write_all(link->fd, iov, len ? 2 : 1);
 	pthread_mutex_unlock(&link->tx_lock);
 	if (r < 0) {
-		link_fail(link, r == -ETIMEDOUT ? "its guest agent does not answer"
-						: "its machine closed the link");
+		link_fail(link,
+			r == -ETIMEDOUT ? "its guest agent does not answer"
+					: "its machine closed the link");
 		return err_dead(link, err);
 	}
 	return 0;
@@ -645,8 +646,8 @@ static int gather_event(struct link_stream *s, const struct chunk *c, json_t **r
 		*ret = json_pack("{s:s, s:I}", "type", "dropped", "bytes",
 			(json_int_t)s->event_lost);
 	else
-		*ret = json_loadb(s->event_buf.data ? s->event_buf.data : "", s->event_buf.len, JSON_ALLOW_NUL,
-			NULL);
+		*ret = json_loadb(s->event_buf.data ? s->event_buf.data : "", s->event_buf.len,
+			JSON_ALLOW_NUL, NULL);
 	s->event_lost = 0;
 	buf_done(&s->event_buf);
 	if (!json_is_object(*ret)) {
@@ -748,19 +749,21 @@ static ssize_t take_window(struct link_stream *s, size_t want, int64_t deadline_
 		dead = link->dead;
 		closed = s->closed;
 		n = dead || closed || s->tx_window <= CONTROL_WINDOW
-			    ? 0
-			    : MIN(want, s->tx_window - CONTROL_WINDOW);
+			? 0
+			: MIN(want, s->tx_window - CONTROL_WINDOW);
 		s->tx_window -= n;
 		pthread_mutex_unlock(&link->lock);
 		if (dead)
 			return err_dead(link, err);
 		if (closed)
-			return err_set(err, ERR_INTERNAL, -ECANCELED, "the sandbox stopped listening");
+			return err_set(err, ERR_INTERNAL, -ECANCELED,
+				"the sandbox stopped listening");
 		if (n > 0)
 			return (ssize_t)n;
 		r = wait_signal(s, deadline_ms, hangup_fd);
 		if (r == -ETIMEDOUT)
-			return err_set(err, ERR_TIMEOUT, r, "timeout: the sandbox takes no more data");
+			return err_set(err, ERR_TIMEOUT, r,
+				"timeout: the sandbox takes no more data");
 		if (r < 0)
 			return err_hangup(err);
 	}
@@ -772,7 +775,8 @@ int link_send(struct link_stream *s, const void *data, size_t len, int64_t deadl
 	const uint8_t *p = data;
 
 	while (len > 0) {
-		ssize_t n = take_window(s, MIN(len, LIMIT_FRAME_BYTES), deadline_ms, hangup_fd, err);
+		ssize_t n =
+			take_window(s, MIN(len, LIMIT_FRAME_BYTES), deadline_ms, hangup_fd, err);
 		int r;
 
 		if (n < 0)

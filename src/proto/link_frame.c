@@ -15,7 +15,7 @@ void link_put_u32(uint8_t dst[4], uint32_t v)
 uint32_t link_get_u32(const uint8_t src[4])
 {
 	return (uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16 |
-	       (uint32_t)src[3] << 24;
+		(uint32_t)src[3] << 24;
 }
 
 void link_encode_header(uint8_t dst[LINK_HEADER_BYTES], enum link_type type, uint8_t arg,

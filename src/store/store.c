@@ -159,8 +159,8 @@ int store_put_sandbox(struct store *s, const struct store_sandbox *sb, struct er
 	return change(s, err,
 		"INSERT INTO sandbox VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
 		" ?13, ?14)",
-		"ssssssssiiisii", sb->id, sb->template, sb->version, sb->engine, sb->metadata, sb->env,
-		sb->failure, sb->idempotency_key, sb->created_ms, sb->ttl_seconds,
+		"ssssssssiiisii", sb->id, sb->template, sb->version, sb->engine, sb->metadata,
+		sb->env, sb->failure, sb->idempotency_key, sb->created_ms, sb->ttl_seconds,
 		sb->boot_ms, sb->accel, sb->cpus, sb->memory_bytes);
 }
 
@@ -220,8 +220,10 @@ int store_each_sandbox(struct store *s, store_sandbox_fn *fn, void *user, struct
 int store_put_key(struct store *s, const char *prefix, const char *hash_hex, const char *label,
 	int64_t created_ms, struct err *err)
 {
-	return change(s, err, "INSERT INTO api_key (prefix, hash, label, created_ms)"
-		" VALUES (?1, ?2, ?3, ?4)", "sssi", prefix, hash_hex, label, created_ms);
+	return change(s, err,
+		"INSERT INTO api_key (prefix, hash, label, created_ms)"
+		" VALUES (?1, ?2, ?3, ?4)",
+		"sssi", prefix, hash_hex, label, created_ms);
 }
 
 int store_each_key(struct store *s, store_key_fn *fn, void *user, struct err *err)
@@ -231,8 +233,8 @@ int store_each_key(struct store *s, store_key_fn *fn, void *user, struct err *er
 
 	pthread_mutex_lock(&s->lock);
 	rc = sqlite3_prepare_v2(s->db,
-		"SELECT prefix, hash, label, created_ms FROM api_key ORDER BY created_ms, prefix", -1,
-		&stmt, NULL);
+		"SELECT prefix, hash, label, created_ms FROM api_key ORDER BY created_ms, prefix",
+		-1, &stmt, NULL);
 	while (rc == SQLITE_OK && r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
 		r = fn(text(stmt, 0), text(stmt, 1), text(stmt, 2), sqlite3_column_int64(stmt, 3),
 			user);

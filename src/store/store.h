@@ -16,11 +16,11 @@ struct store;
 struct store_sandbox {
 	const char *id;
 	const char *template;
-	const char *version;  /* of the template */
+	const char *version; /* of the template */
 	const char *engine;
-	const char *metadata; /* JSON */
-	const char *env;      /* JSON */
-	const char *failure;  /* NULL unless it failed */
+	const char *metadata;        /* JSON */
+	const char *env;             /* JSON */
+	const char *failure;         /* NULL unless it failed */
 	const char *idempotency_key; /* or NULL */
 	int64_t created_ms;
 	int64_t ttl_seconds;

@@ -187,10 +187,6 @@ class Link:
 
     def _handle(self, s: Stream, kind: int, arg: int, payload: bytes) -> None:
         assert s.answer is None, "a frame after CLOSE"
-        if kind in (DATA, EVENT):
-            s.received += len(payload)
-            if s.auto_credit:
-                s.credit(len(payload))
         if kind == DATA:
             s.data[arg] += payload
             s.log.append((("body", "stdout", "stderr")[arg], payload))
@@ -205,6 +201,10 @@ class Link:
             assert s.tx_window <= WINDOW
         elif kind == CLOSE:
             s.answer = json.loads(payload)
+        if kind in (DATA, EVENT):
+            s.received += len(payload)
+            if s.auto_credit:
+                s.credit(len(payload))
 
     # What the tests do all the time.
 

@@ -337,6 +337,7 @@ def test_frames_that_are_out_of_place(link: Link, s: str) -> None:
     for code in ("frame('k', b'{\"pid\": 1}')", "frame('m', b'')", "frame('o', b'')", "frame('k', b'nonsense')"):
         assert run(link, code)[0]["status"] == "ok"
     run(link, "frame('d', b'not json')")  # ends this cell; the fake's own frame belongs to none
+    time.sleep(0.2)
     assert run(link, "print(1)")[1].stdout == b"1\n"
 
 

@@ -11,8 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (definition_parse((const char *)data, size, "d", &d, &err) < 0) {
 		if (d || err.kind != ERR_INVALID || !err.msg[0])
 			__builtin_trap();
-	} else if (!template_name_ok(d->name) || (d->from && !template_name_ok(d->from)) || d->cpus < 1 ||
-		d->cpus > 64 || d->memory_bytes < MIB(128) || d->disk_bytes < MIB(64)) {
+	} else if (!template_name_ok(d->name) || (d->from && !template_name_ok(d->from)) ||
+		d->cpus < 1 || d->cpus > 64 || d->memory_bytes < MIB(128) ||
+		d->disk_bytes < MIB(64)) {
 		__builtin_trap();
 	}
 	return 0;

@@ -17,9 +17,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct link *link;
 	int fds[2];
 
-	if (size == 0 || (!hub && link_hub_new(&hub, NULL) < 0) || socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0)
+	if (size == 0 || (!hub && link_hub_new(&hub, NULL) < 0) ||
+		socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0)
 		return 0;
-	if (link_new(hub, fds[0], false, &link, NULL) < 0 || recv(fds[1], hello, sizeof(hello), MSG_WAITALL) < 0)
+	if (link_new(hub, fds[0], false, &link, NULL) < 0 ||
+		recv(fds[1], hello, sizeof(hello), MSG_WAITALL) < 0)
 		abort();
 	for (int i = 0; i < STREAMS; i++)
 		if (link_open(link, json_object(), &s[i], NULL) < 0)

@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int r;
 
 	if (!set) {
-		if (!mkdtemp(root) || template_set_new(root, &set, NULL) < 0 || atexit(clean_up) != 0)
+		if (!mkdtemp(root) || template_set_new(root, &set, NULL) < 0 ||
+			atexit(clean_up) != 0)
 			abort();
 		(void)snprintf(path, sizeof(path), "%s/base/current", root);
 		if (fs_mkdirs(path, 0700, NULL) < 0)

@@ -10,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	json_t *json;
 
 	while (qmp_parse_line((const char *)data + at, size - at, &json, &used) > 0) {
-		if (!json_is_object(json) || used == 0 || used > size - at || data[at + used - 1] != '\n')
+		if (!json_is_object(json) || used == 0 || used > size - at ||
+			data[at + used - 1] != '\n')
 			__builtin_trap();
 		json_decref(json);
 		at += used;

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -49,6 +49,20 @@ def events_of(response: requests.Response) -> Iterator[Event]:
             assert second.startswith("data: "), block
             yield Event(first[7:], json.loads(second[6:]))
     assert buffer == b"", f"the stream ends in mid-event: {buffer!r}"
+
+
+def joined(events: Iterable[Event]) -> list[tuple[str, str]]:
+    """What a stream showed, in order: pieces of one output that follow each other are one; the text of results."""
+    shown: list[tuple[str, str]] = []
+    for e in events:
+        if e.name in ("stdout", "stderr"):
+            if shown and shown[-1][0] == e.name:
+                shown[-1] = (e.name, shown[-1][1] + e.data["chunk"])
+            else:
+                shown.append((e.name, e.data["chunk"]))
+        elif e.name == "result":
+            shown.append((e.name, e.data["data"]["text/plain"]))
+    return shown
 
 
 class Api:

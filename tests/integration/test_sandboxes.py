@@ -159,8 +159,8 @@ def test_idempotency_key(api: Api, daemon: Daemon) -> None:
 
 
 def test_env_of_a_sandbox(sandbox: Make) -> None:
-    s = sandbox(env={"COLOUR": "blue", "EMPTY": "", "É": "☕"})
-    assert s.output('printf \'%s|%s|%s\' "$COLOUR" "${EMPTY-unset}" "$(env | grep ^É)"') == "blue||É=☕"
+    s = sandbox(env={"COLOUR": "blau ☕ 'x'", "EMPTY": ""})
+    assert s.output('printf \'%s|%s\' "$COLOUR" "${EMPTY-unset}"') == "blau ☕ 'x'|"
 
 
 @pytest.mark.slow

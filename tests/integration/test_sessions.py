@@ -162,7 +162,7 @@ def test_default_folder_is_that_of_exec(box: Sandbox, kernel: Session) -> None:
 def test_interrupt_from_another_connection(kernel: Session) -> None:
     kernel.ok("x = 7")
     with kernel.stream("print('in', flush=True)\nwhile True: pass") as events:
-        assert next(events).data["chunk"] == "in\n"
+        assert next(events).data["chunk"].startswith("in")
         assert kernel.sandbox.sessions()[kernel.id]["running"] is True
         assert kernel.interrupt() == {"interrupted": True}
         rest = list(events)
@@ -269,7 +269,7 @@ def test_unicode_code_and_output(kernel: Session) -> None:
 
 
 def test_large_cell(kernel: Session) -> None:
-    assert kernel.text("len('''" + "é\n" * 2_000_000 + "''')") == "4000000"
+    assert kernel.text("len('" + "é" * 4_000_000 + "')", timeout_ms=120_000) == "4000000"
 
 
 def test_result_of_a_megabyte(kernel: Session) -> None:

@@ -2,9 +2,9 @@
 /* A folder of the test's own: scratch_setup() and scratch_teardown() go around each test that needs one. */
 #pragma once
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -17,7 +17,8 @@ static struct definition *parse(const char *text)
 
 static void test_defaults(void **state)
 {
-	_cleanup_definition_ struct definition *d = parse("{\"name\": \"base\", \"description\": \"x\"}");
+	_cleanup_definition_ struct definition *d =
+		parse("{\"name\": \"base\", \"description\": \"x\"}");
 
 	assert_string_equal(d->dir, "/d");
 	assert_string_equal(d->name, "base");
@@ -108,8 +109,8 @@ static void test_bad_texts(void **state)
 static void test_bad_numbers(void **state)
 {
 	static const char *const keys[] = {"cpu", "memory_mb", "disk_mb"};
-	static const char *const values[] = {"0", "-1", "1.5", "\"1\"", "null", "true", "[]", "1048577",
-		"9223372036854775807"};
+	static const char *const values[] = {"0", "-1", "1.5", "\"1\"", "null", "true", "[]",
+		"1048577", "9223372036854775807"};
 	char text[256], name[32];
 
 	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {

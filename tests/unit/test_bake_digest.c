@@ -93,7 +93,8 @@ static void test_tree(void **state)
 
 static void test_caches(void **state)
 {
-	_cleanup_free_ char *py = fs_join(*state, "t/__pycache__"), *hidden = fs_join(*state, "t/.pytest_cache");
+	_cleanup_free_ char *py = fs_join(*state, "t/__pycache__"),
+			    *hidden = fs_join(*state, "t/.pytest_cache");
 	_cleanup_free_ char *root = fs_join(*state, "t");
 	char a[DIGEST_TEXT_SIZE], b[DIGEST_TEXT_SIZE];
 
@@ -111,9 +112,9 @@ static void test_caches(void **state)
 /* Each of these is another tree. */
 static void test_changes(void **state)
 {
-	static const char *const commands[] = {"echo 3 > t/b", "mv t/b t/c", "mv t/a t/d", "mv t/a/x t/x",
-		"rm t/b", "chmod -x t/z.sh", "chmod +x t/b", "mkdir t/e", "mv t/b t/a/b",
-		"ln -sf b t/b2", "ln -sf other t/b2", "ln -sf a/x t/b"};
+	static const char *const commands[] = {"echo 3 > t/b", "mv t/b t/c", "mv t/a t/d",
+		"mv t/a/x t/x", "rm t/b", "chmod -x t/z.sh", "chmod +x t/b", "mkdir t/e",
+		"mv t/b t/a/b", "ln -sf b t/b2", "ln -sf other t/b2", "ln -sf a/x t/b"};
 	_cleanup_free_ char *root = fs_join(*state, "t");
 	char seen[ARRAY_SIZE(commands) + 1][DIGEST_TEXT_SIZE];
 

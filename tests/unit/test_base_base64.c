@@ -14,8 +14,8 @@
 static void test_vectors(void **state)
 {
 	static const char *const vectors[][2] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="},
-		{"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"},
-		{"\xFB\xFF\xBF", "+/+/"}};
+		{"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="},
+		{"foobar", "Zm9vYmFy"}, {"\xFB\xFF\xBF", "+/+/"}};
 	char text[32], back[32];
 	size_t len;
 
@@ -33,13 +33,15 @@ static void test_vectors(void **state)
 
 static void test_refused(void **state)
 {
-	static const char *const bad[] = {"Z", "Zg", "Zg=", "Zg===", "====", "Z===", "Zh==", "Zm9=",
-		"Zm 9v", "Zm9v\n", "Zm9-", "=m9v", "Zg==Zg==", "Zm\xC3\xA4v"};
+	static const char *const bad[] = {"Z", "Zg",
+		"Zg=", "Zg===", "====", "Z===", "Zh==", "Zm9=", "Zm 9v", "Zm9v\n", "Zm9-", "=m9v",
+		"Zg==Zg==", "Zm\xC3\xA4v"};
 	char back[32];
 	size_t len = 77;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_int_equal(base64_decode(bad[i], strlen(bad[i]), back, sizeof(back), &len), -EINVAL);
+		assert_int_equal(base64_decode(bad[i], strlen(bad[i]), back, sizeof(back), &len),
+			-EINVAL);
 	assert_int_equal(len, 77);
 }
 

@@ -51,7 +51,8 @@ static void test_mkdirs(void **state)
 
 static void test_read(void **state)
 {
-	_cleanup_free_ char *path = fs_join(*state, "f"), *none = fs_join(*state, "none"), *data = NULL;
+	_cleanup_free_ char *path = fs_join(*state, "f"), *none = fs_join(*state, "none"),
+			    *data = NULL;
 	struct err err = {0};
 	size_t len;
 

@@ -10,8 +10,8 @@
 
 #include "base/parse.h"
 
-static const char *const never_numbers[] = {"", " ", "-", "+1", " 1", "1 ", "1x", "0x10", "1.5", "--1",
-	"-+1", "one", "\xD9\xA1"};
+static const char *const never_numbers[] = {"", " ", "-", "+1", " 1", "1 ", "1x", "0x10", "1.5",
+	"--1", "-+1", "one", "\xD9\xA1"};
 
 static void test_i64(void **state)
 {

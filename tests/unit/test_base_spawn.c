@@ -74,7 +74,8 @@ static void test_descriptors(void **state)
 {
 	_cleanup_close_ int fd = open(*state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const char *const argv[] = {"sh", "-c",
-		"for n in 0 2 3 4; do readlink /proc/$$/fd/$n; done; ls /proc/$$/fd | tr '\\n' ' '", NULL};
+		"for n in 0 2 3 4; do readlink /proc/$$/fd/$n; done; ls /proc/$$/fd | tr '\\n' ' '",
+		NULL};
 	struct spawn sp = {.argv = argv, .fds = {-1, -1, -1, -1, fd}, .n_fds = 5};
 	char out[512], want[512];
 
@@ -111,7 +112,11 @@ static void test_cwd_and_env(void **state)
 {
 	const char *const argv[] = {"sh", "-c", "pwd -P; echo $A; env | wc -l", NULL};
 	const char *const env[] = {"A=1", "PWD=", NULL};
-	struct spawn sp = {.argv = argv, .env = env, .cwd = *state, .fds = {-1, -1, -1}, .n_fds = 3};
+	struct spawn sp = {.argv = argv,
+		.env = env,
+		.cwd = *state,
+		.fds = {-1, -1, -1},
+		.n_fds = 3};
 	_cleanup_free_ char *real = realpath(*state, NULL);
 	char out[512], want[512];
 

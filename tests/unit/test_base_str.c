@@ -41,9 +41,9 @@ static void test_is_utf8(void **state)
 {
 	static const char *const good[] = {"", "abc", "\xC2\x80", EURO, GRIN, "\xEF\xBF\xBF",
 		"\xED\x9F\xBF", "\xEE\x80\x80", "\xF4\x8F\xBF\xBF"};
-	static const char *const bad[] = {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xE2\x82",
-		"\xED\xA0\x80", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF",
-		"a\xE2z"};
+	static const char *const bad[] = {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF",
+		"\xE2\x82", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80",
+		"\xF5\x80\x80\x80", "\xFF", "a\xE2z"};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		assert_true(str_is_utf8(good[i], strlen(good[i])));

@@ -91,8 +91,8 @@ static void expect_refused(char *words[ARGS_MAX], const char *want)
 
 static void test_refused(void **state)
 {
-	expect_refused(
-		WORDS(W("-x")), "-x is not an option of this command\nusage: pandastack test");
+	expect_refused(WORDS(W("-x")),
+		"-x is not an option of this command\nusage: pandastack test");
 	expect_refused(WORDS(W("--what")), "--what is not an option");
 	expect_refused(WORDS(W("--what=1")), "--what=1 is not an option");
 	expect_refused(WORDS(W("x"), W("-n")), "-n needs an argument");

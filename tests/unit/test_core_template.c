@@ -83,7 +83,8 @@ static void test_aliases(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++) {
 		_cleanup_template_ struct template *t = NULL;
 
-		assert_int_equal(template_get(set, aliases[i], &t, &err), -ENOENT); /* not by name */
+		assert_int_equal(template_get(set, aliases[i], &t, &err),
+			-ENOENT); /* not by name */
 		assert_int_equal(err.kind, ERR_TEMPLATE_NOT_FOUND);
 		bake(*state, aliases[i], "");
 		assert_int_equal(template_load(set, aliases[i], &t, NULL), 0);
@@ -239,7 +240,8 @@ static void test_list_and_remove(void **state)
 static void test_names(void **state)
 {
 	static const char *const good[] = {"a", "0", "base", "ubuntu-24.04", "a_b", "a..b"};
-	static const char *const bad[] = {"", ".", "..", ".a", "-a", "_a", "a/b", "A", "a b", "a\n", "\xC3\xA4"};
+	static const char *const bad[] = {"", ".", "..", ".a", "-a", "_a", "a/b", "A", "a b", "a\n",
+		"\xC3\xA4"};
 	char longest[TEMPLATE_NAME_MAX + 2];
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++)

@@ -72,8 +72,9 @@ static const char *command_of(const struct script *s, unsigned int i)
 
 static void test_execute(void **state)
 {
-	CLEANUP(script_done) struct script s = {.replies = {GREETING, OK, "{\"return\": {\"status\": \"running\"}}\r\n", OK,
-				   OK}};
+	CLEANUP(script_done)
+	struct script s = {
+		.replies = {GREETING, OK, "{\"return\": {\"status\": \"running\"}}\r\n", OK, OK}};
 	struct err err = {0};
 	struct qmp qmp;
 	json_t *ret = NULL;
@@ -82,7 +83,8 @@ static void test_execute(void **state)
 	assert_int_equal(qmp_execute(&qmp, "query-status", NULL, 10000, &ret, &err), 0);
 	assert_string_equal(json_string_value(json_object_get(ret, "status")), "running");
 	json_decref(ret);
-	assert_int_equal(qmp_execute(&qmp, "save", json_pack("{s:s}", "filename", "f"), 10000, NULL, &err),
+	assert_int_equal(qmp_execute(&qmp, "save", json_pack("{s:s}", "filename", "f"), 10000, NULL,
+				 &err),
 		0);
 	assert_int_equal(qmp_execute(&qmp, "quit", NULL, 10000, NULL, &err), 0);
 	finish(&s, &qmp);
@@ -93,9 +95,11 @@ static void test_execute(void **state)
 
 static void test_events_in_between(void **state)
 {
-	CLEANUP(script_done) struct script s = {.replies = {"{\"event\": \"EARLY\"}\r\n" GREETING,
-				   "{\"event\": \"STOP\"}\r\n" OK "{\"event\": \"LATE\"}\r\n",
-				   "{\"event\": \"A\"}\r\n{\"event\": \"B\"}\r\n{\"return\": 7}\r\n"}};
+	CLEANUP(script_done)
+	struct script s = {
+		.replies = {"{\"event\": \"EARLY\"}\r\n" GREETING,
+			"{\"event\": \"STOP\"}\r\n" OK "{\"event\": \"LATE\"}\r\n",
+			"{\"event\": \"A\"}\r\n{\"event\": \"B\"}\r\n{\"return\": 7}\r\n"}};
 	struct qmp qmp;
 	json_t *ret = NULL;
 
@@ -108,9 +112,11 @@ static void test_events_in_between(void **state)
 
 static void test_refused(void **state)
 {
-	CLEANUP(script_done) struct script s = {.replies = {GREETING, OK,
-				   "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\\nway\"}}\r\n",
-				   "{\"return\": 1, \"error\": {}}\r\n", OK}};
+	CLEANUP(script_done)
+	struct script s = {
+		.replies = {GREETING, OK,
+			"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\\nway\"}}\r\n",
+			"{\"return\": 1, \"error\": {}}\r\n", OK}};
 	struct err err = {0};
 	json_t *ret = NULL;
 	struct qmp qmp;
@@ -121,7 +127,8 @@ static void test_refused(void **state)
 	assert_string_equal(err.msg, "QEMU refused stop: no?way");
 	assert_int_equal(qmp_execute(&qmp, "stop", NULL, 10000, &ret, &err), -EREMOTEIO);
 	assert_null(ret);
-	assert_int_equal(qmp_execute(&qmp, "cont", NULL, 10000, NULL, &err), 0); /* usable as before */
+	assert_int_equal(qmp_execute(&qmp, "cont", NULL, 10000, NULL, &err),
+		0); /* usable as before */
 	finish(&s, &qmp);
 }
 

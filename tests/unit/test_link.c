@@ -272,7 +272,8 @@ static void test_guest_errors(void **state)
 	fails_with(*state, "{\"error\":{\"kind\":\"invalid\",\"message\":\"a\\nb\\u001b[2J\"}}",
 		ERR_INVALID, "a?b?[2J");
 	fails_with(*state, "{\"error\":{\"kind\":\"busy\",\"message\":\"\"}}", ERR_CONFLICT, "");
-	fails_with(*state, "{\"error\":{\"kind\":\"no_space\",\"message\":\"x\"}}", ERR_NO_SPACE, "x");
+	fails_with(*state, "{\"error\":{\"kind\":\"no_space\",\"message\":\"x\"}}", ERR_NO_SPACE,
+		"x");
 	fails_with(*state, "{\"error\":{\"kind\":\"limit\",\"message\":\"x\"}}", ERR_TOO_MANY, "x");
 	fails_with(*state, "{\"error\":{\"kind\":\"unsupported\",\"message\":\"x\"}}",
 		ERR_UNSUPPORTED, "x");
@@ -387,7 +388,8 @@ static void test_hang_up(void **state)
 	data_is(s, LINK_CH_STDOUT, "x");
 	(void)close(client[1]);
 	assert_int_equal(link_next(s, &ev, -1, client[0], &err), -ECONNRESET);
-	for (int i = 0; i < 3; i++) { /* most of the window, a piece at a time, so that no buffer fills */
+	for (int i = 0; i < 3;
+		i++) { /* most of the window, a piece at a time, so that no buffer fills */
 		assert_int_equal(link_send(s, big, LIMIT_FRAME_BYTES, -1, -1, NULL), 0);
 		assert_true(guest_read(p->guest_fd, &f));
 	}
@@ -449,7 +451,8 @@ static void test_controls(void **state)
 	int r;
 
 	assert_int_equal(pthread_create(&guest, NULL, count_data, p), 0);
-	assert_int_equal(link_send(s, big, LIMIT_STREAM_WINDOW, clock_mono_ms() + 5, -1, NULL), -ETIMEDOUT);
+	assert_int_equal(link_send(s, big, LIMIT_STREAM_WINDOW, clock_mono_ms() + 5, -1, NULL),
+		-ETIMEDOUT);
 	assert_int_equal(link_end(s, NULL), 0);
 	assert_int_equal(pthread_join(guest, NULL), 0);
 	while ((r = link_control(s, json_pack("{s:b}", "interrupt", 1), NULL)) == 0) {
@@ -784,7 +787,8 @@ static void test_resync(void **state)
 	guest_raw(p->guest_fd, p->hello, sizeof(p->hello) - 1); /* all but one byte */
 	guest_raw(p->guest_fd, p->hello, 20);
 	guest_raw(p->guest_fd, p->hello, sizeof(p->hello));
-	guest_raw(p->guest_fd, zeros, sizeof(zeros)); /* padding is allowed anywhere between frames */
+	guest_raw(p->guest_fd, zeros,
+		sizeof(zeros)); /* padding is allowed anywhere between frames */
 	guest_text(p->guest_fd, LINK_CLOSE, 0, 1, "{\"ok\":{\"right\":1}}");
 	json_is(s, LINK_CLOSE, "{\"right\":1}");
 	link_stream_free(s);

@@ -67,7 +67,8 @@ static void test_largest(void **state)
 	size_t used;
 
 	link_encode_header(bytes, LINK_EVENT, 0, 1, LIMIT_FRAME_BYTES);
-	assert_int_equal(link_decode(bytes, LINK_HEADER_BYTES + LIMIT_FRAME_BYTES - 1, &f, &used), 0);
+	assert_int_equal(link_decode(bytes, LINK_HEADER_BYTES + LIMIT_FRAME_BYTES - 1, &f, &used),
+		0);
 	assert_int_equal(link_decode(bytes, LINK_HEADER_BYTES + LIMIT_FRAME_BYTES, &f, &used), 1);
 	assert_int_equal(f.length, LIMIT_FRAME_BYTES);
 }
@@ -98,14 +99,15 @@ static void test_no_frame(void **state)
 	struct link_frame f;
 	size_t used;
 
-	refused(0, 0xA4);            /* magic */
-	refused(1, 0);               /* type */
-	refused(1, _LINK_TYPE_MAX);  /* type */
-	refused(1, 0xFF);            /* type */
-	refused(3, 1);               /* reserved */
-	refused(10, 2);              /* 128 KiB */
-	refused(11, 0x80);           /* 2 GiB */
-	assert_int_equal(link_decode((const uint8_t *)"\0x", 2, &f, &used), -EPROTO); /* seen at once */
+	refused(0, 0xA4);           /* magic */
+	refused(1, 0);              /* type */
+	refused(1, _LINK_TYPE_MAX); /* type */
+	refused(1, 0xFF);           /* type */
+	refused(3, 1);              /* reserved */
+	refused(10, 2);             /* 128 KiB */
+	refused(11, 0x80);          /* 2 GiB */
+	assert_int_equal(link_decode((const uint8_t *)"\0x", 2, &f, &used),
+		-EPROTO); /* seen at once */
 }
 
 int main(void)

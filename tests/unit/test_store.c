@@ -60,15 +60,22 @@ static void test_round_trip(void **state)
 	assert_int_equal(store_put_sandbox(s, &full, NULL), 0);
 	store_close(s);
 	s = open_store(*state);
-	holds(s, "s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 3600 250 tcg 2 "
-		 "8589934592;");
+	holds(s,
+		"s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 3600 250 tcg 2 "
+		"8589934592;");
 	store_close(s);
 }
 
 static void test_order_and_changes(void **state)
 {
-	struct store_sandbox row = {.id = "b", .template = "t", .version = "v", .engine = "e",
-		.metadata = "{}", .env = "{}", .accel = "kvm", .created_ms = 2};
+	struct store_sandbox row = {.id = "b",
+		.template = "t",
+		.version = "v",
+		.engine = "e",
+		.metadata = "{}",
+		.env = "{}",
+		.accel = "kvm",
+		.created_ms = 2};
 	struct store *s = open_store(*state);
 
 	assert_int_equal(store_put_sandbox(s, &row, NULL), 0);
@@ -80,8 +87,9 @@ static void test_order_and_changes(void **state)
 	assert_int_equal(store_set_failure(s, "a", "'; DROP TABLE sandbox; --", NULL), 0);
 	assert_int_equal(store_delete_sandbox(s, "b", NULL), 0);
 	assert_int_equal(store_delete_sandbox(s, "none", NULL), 0);
-	holds(s, "c t v e {} {} - - 1 0 0 kvm 0 0;"
-		 "a t v e {} {} '; DROP TABLE sandbox; -- - 2 0 0 kvm 0 0;");
+	holds(s,
+		"c t v e {} {} - - 1 0 0 kvm 0 0;"
+		"a t v e {} {} '; DROP TABLE sandbox; -- - 2 0 0 kvm 0 0;");
 	store_close(s);
 }
 
@@ -123,7 +131,8 @@ static void test_callback_stops(void **state)
 	store_close(s);
 }
 
-static int add_key(const char *prefix, const char *hash, const char *label, int64_t created_ms, void *user)
+static int add_key(const char *prefix, const char *hash, const char *label, int64_t created_ms,
+	void *user)
 {
 	return buf_appendf(user, "%s %s %s %lld;", prefix, hash, label ? label : "-",
 		(long long)created_ms);
