@@ -239,10 +239,10 @@ static int mount_the_rest(struct err *err)
 			MS_NOSUID | MS_NODEV | MS_NOEXEC, "memory_recursiveprot", err);
 	if (r < 0)
 		return r;
-	(void)symlink("/proc/self/fd", "/dev/fd"); /* what a Debian /dev has; may exist */
-	(void)symlink("/proc/self/fd/0", "/dev/stdin");
-	(void)symlink("/proc/self/fd/1", "/dev/stdout");
-	(void)symlink("/proc/self/fd/2", "/dev/stderr");
+	(void)!symlink("/proc/self/fd", "/dev/fd"); /* what a Debian /dev has; may exist */
+	(void)!symlink("/proc/self/fd/0", "/dev/stdin");
+	(void)!symlink("/proc/self/fd/1", "/dev/stdout");
+	(void)!symlink("/proc/self/fd/2", "/dev/stderr");
 	(void)mkdir("/run/lock", 01777);
 	return 0;
 }

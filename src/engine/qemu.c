@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +69,7 @@ enum {
 #define KERNEL_COMMAND_LINE \
 	"console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on " \
 	"tsc=reliable no_timer_check nowatchdog nokaslr mitigations=off " \
-	"transparent_hugepage=never audit=0 selinux=0 apparmor=0"
+	"psi=0 transparent_hugepage=never audit=0 selinux=0 apparmor=0"
 
 /* ---- probe ---- */
 
@@ -496,14 +497,14 @@ static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 		len = (size_t)(vm->console + vm->console_len - at);
 		str_printable(line, sizeof(line), at, line_length(at, len));
 		(void)snprintf(msg, size, "its kernel panicked: %s", line);
-	} else if (fs_read(path, MIB(1), &log, &len, NULL) == 0 && len > 0) {
-		last_line(log, len, line, sizeof(line));
-		(void)snprintf(msg, size, "QEMU ended: %s", line);
 	} else if (vm->status > 128) {
 		(void)snprintf(msg, size, "QEMU was killed by signal %d%s", vm->status - 128,
-			vm->status == 137 ? " (out of memory on this machine?)" : "");
-	} else if (vm->status > 0) {
-		(void)snprintf(msg, size, "QEMU ended with status %d", vm->status);
+			vm->status == 128 + SIGKILL ? " (out of memory on this machine?)" : "");
+	} else if (vm->status > 0 && fs_read(path, MIB(1), &log, &len, NULL) == 0) {
+		last_line(log, len, line, sizeof(line));
+		(void)snprintf(msg, size, "QEMU ended: %s", line);
+	} else if (vm->status < 0) {
+		(void)snprintf(msg, size, "QEMU ended"); /* not our child: its status is not ours */
 	} else {
 		last_line(vm->console, vm->console_len, line, sizeof(line));
 		(void)snprintf(msg, size, "the machine was shut down from inside (%s)", line);

@@ -439,11 +439,12 @@ static int run_program(struct http_req *req, struct http_resp *resp, struct sand
 static int run_kernel(struct http_req *req, struct http_resp *resp, struct sandbox *sb,
 	const char *language, struct cell_request *c, json_t **ret, struct err *err)
 {
-	char id[SESSION_ID_SIZE + sizeof("once-")];
+	static const char lead[] = "once-";
+	char id[SESSION_ID_SIZE + sizeof(lead)];
 	int r;
 
-	memcpy(id, "once-", 5);
-	session_id_make(id + 5);
+	memcpy(id, lead, sizeof(lead));
+	session_id_make(id + strlen(lead));
 	r = create_session(sb, id, language, req->body, err);
 	if (r < 0)
 		return r;
@@ -452,6 +453,7 @@ static int run_kernel(struct http_req *req, struct http_resp *resp, struct sandb
 	/* When it fails the sandbox is gone, and the session with it. */
 	(void)sandbox_call(sb, json_pack("{s:s, s:s}", "op", "session_delete", "session", id),
 		CALL_TIMEOUT_MS, NULL, NULL);
+	c->session = NULL; /* it was ours */
 	return r;
 }
 

@@ -8,8 +8,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_free_ char *text = strndup((const char *)data, size);
-	json_t *last = NULL, *answer;
 	char *rest = text, *line;
+	json_t *last = NULL, *answer;
 	struct cell cell;
 
 	cell_init(&cell);
@@ -22,8 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			cell_event(&cell, last);
 	}
 	answer = cell_answer(&cell, last);
-	if (!json_is_string(json_object_get(answer, "stdout")) ||
-		!json_is_array(json_object_get(answer, "results")))
+	if (!json_is_array(json_object_get(answer, "results")))
 		__builtin_trap();
 	json_decref(answer);
 	json_decref(last);
