@@ -3,8 +3,9 @@
 
 BUILD ?= build
 MESON_FLAGS ?=
+T ?= 60
 
-.PHONY: all demo test bench check setup format lint clean
+.PHONY: all demo test bench check setup format lint clean fuzz
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
 
@@ -31,6 +32,14 @@ check:
 bench: setup
 	@$(MAKE) --no-print-directory all
 	@scripts/bench
+
+lint: $(BUILD)/build.ninja
+	@scripts/lint $(BUILD)
+
+# Each fuzzer for T seconds, with libFuzzer.
+fuzz:
+	@scripts/setup --dev
+	@scripts/fuzz $(T)
 
 format:
 	@git ls-files '*.[ch]' | xargs clang-format-14 -i

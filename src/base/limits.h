@@ -28,6 +28,7 @@
 #define LIMIT_STREAM_TEXT_BYTES MIB(1) /* each of stdout and stderr */
 #define LIMIT_RESULTS_BYTES MIB(32)    /* all results of a cell */
 #define LIMIT_EVENT_BYTES MIB(32)      /* one event of a cell, reassembled */
+#define LIMIT_EVENT_VALUES (1 << 20)   /* JSON values in it: each takes some 100 bytes once parsed */
 
 /* Sandboxes. */
 #define LIMIT_SANDBOXES 1000

@@ -5,11 +5,14 @@
  * Theory of operation
  * -------------------
  * The list is the truth while the daemon runs; the store has what a later daemon needs to take over.
- * A row is written when a sandbox is RUNNING, so a folder without a row is what a daemon left that died
- * in the middle of a create or a delete: the next start removes it, machine included.
+ * A row is written when a sandbox becomes RUNNING and removed first when it is deleted, so a folder without a
+ * row is what a daemon left that died in the middle of a create or a delete: the next start removes it, machine
+ * included.
  * The keeper is one thread that sleeps until the earliest expiry, or until it is woken because a machine
- * has ended or a sandbox with an earlier expiry came. A sandbox that is used expires later, which needs no
- * wake: the keeper finds out when it looks.
+ * or a link has ended or a sandbox with an earlier expiry came. A sandbox that is used expires later, which
+ * needs no wake: the keeper finds out when it looks.
+ *
+ * `lock` is a leaf: nothing else is taken or waited for while it is held.
  */
 #include "core/core.h"
 
@@ -138,15 +141,22 @@ void core_each(struct core *core, core_each_fn *fn, void *user)
 
 /* ---- create and delete ---- */
 
-/* Removes what is left of a sandbox whose machine is gone. Best effort: the next start tries again. */
-static void remove_remains(struct core *core, struct sandbox *sb)
+/*
+ * Ends the machine and removes all that belongs to a sandbox, which is STOPPING. The row goes first: whoever
+ * starts after a crash in between removes the rest. Best effort.
+ */
+static void take_apart(struct core *core, struct sandbox *sb)
 {
 	struct err err = {0};
+	int r = store_delete_sandbox(core->store, sb->id, &err);
 
+	sandbox_detach(sb, false);
 	if (fs_remove_tree(sb->dir, &err) < 0)
 		log_warn("can't remove a sandbox's folder", LOG_STR("sandbox", sb->id),
 			LOG_STR("error", err_msg(&err)));
-	if (store_delete_sandbox(core->store, sb->id, &err) < 0)
+	if (r < 0) /* a full disk has room now */
+		r = store_delete_sandbox(core->store, sb->id, &err);
+	if (r < 0)
 		log_warn("can't forget a sandbox", LOG_STR("sandbox", sb->id),
 			LOG_STR("error", err_msg(&err)));
 	remove_from_list(core, sb);
@@ -238,19 +248,15 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 	r = sandbox_boot(sb, core->hub, core->ops, t, err);
 	if (r == 0)
 		r = put_row(core, sb, err);
-	if (r == 0 && !sandbox_set_state(sb, SANDBOX_RUNNING))
-		r = err_set(err, ERR_CONFLICT, -ECANCELED, "the sandbox was deleted meanwhile");
 	count_create(core, sb, r == 0);
+	/* A delete that came meanwhile waits for us, so the state is still CREATING. */
+	(void)sandbox_set_state(sb, r == 0 ? SANDBOX_RUNNING : SANDBOX_STOPPING);
 	if (r < 0) {
-		/* A delete that came meanwhile waits for us, so the state is still CREATING. */
-		(void)sandbox_set_state(sb, SANDBOX_STOPPING);
-		sandbox_detach(sb, false);
-		remove_remains(core, sb);
+		take_apart(core, sb);
 		log_warn("sandbox not created", LOG_STR("sandbox", sb->id),
 			LOG_STR("template", t->name), LOG_STR("error", err_msg(err)));
 		return r;
 	}
-	sandbox_touch(sb);
 	core_wake_keeper(core); /* which has not looked at it while it was CREATING */
 	log_info("sandbox created", LOG_STR("sandbox", sb->id), LOG_STR("template", t->name),
 		LOG_INT("boot_ms", sb->boot_ms), LOG_STR("engine", sb->engine),
@@ -266,8 +272,7 @@ int core_delete(struct core *core, struct sandbox *sb, struct err *err)
 		sandbox_wait_deleted(sb);
 		return 0;
 	}
-	sandbox_detach(sb, false);
-	remove_remains(core, sb);
+	take_apart(core, sb);
 	pthread_mutex_lock(&core->lock);
 	core->stats.deleted++;
 	pthread_mutex_unlock(&core->lock);
@@ -297,7 +302,7 @@ void core_wake_keeper(struct core *core)
 	pthread_mutex_unlock(&core->lock);
 }
 
-/* Sees to machines that have ended and sandboxes that have expired; returns the next expiry. */
+/* Sees to machines that have ended and sandboxes that have expired; returns when to look again. */
 static int64_t keep_order(struct core *core)
 {
 	int64_t next = INT64_MAX;
@@ -306,11 +311,14 @@ static int64_t keep_order(struct core *core)
 
 	for (unsigned int i = 0; i < n; i++) {
 		struct sandbox *sb = all[i];
-		int64_t expires = atomic_load(&sb->expires_mono_ms);
+		enum sandbox_state state = sandbox_state_of(sb);
+		int64_t expires;
 
-		if (sandbox_state_of(sb) == SANDBOX_CREATING)
-			continue; /* its creator wakes us when that is over */
-		sandbox_check_end(sb, core->ops);
+		/* The creator wakes us when it is done; the deleter needs nobody. */
+		if (state != SANDBOX_RUNNING && state != SANDBOX_FAILED)
+			continue;
+		next = MIN(next, sandbox_check_end(sb, core->ops));
+		expires = atomic_load(&sb->expires_mono_ms);
 		if (expires <= clock_mono_ms()) {
 			log_info("sandbox expired", LOG_STR("sandbox", sb->id));
 			pthread_mutex_lock(&core->lock);
@@ -428,14 +436,10 @@ static void remove_orphan(struct core *core, const char *id)
 {
 	_cleanup_free_ char *dir = NULL;
 	struct err err = {0};
-	struct vm *vm;
 
 	if (asprintf(&dir, "%s/sandboxes/%s", core->data_dir, id) < 0)
 		abort();
-	if (core->ops->adopt(dir, &vm, &err) == 0) {
-		vm_kill(vm);
-		vm_free(vm);
-	}
+	core->ops->kill_left(dir);
 	if (fs_remove_tree(dir, &err) < 0)
 		log_warn("can't remove a folder", LOG_STR("error", err_msg(&err)));
 	else
@@ -527,12 +531,11 @@ static int end_one(struct sandbox *sb, void *user)
 	return 0;
 }
 
-/* Lets the machine run on, but forgets the handle. */
+/* Lets the machine run on, but forgets the handle. After a start that failed some are still CREATING. */
 static int let_go(struct sandbox *sb, void *user)
 {
 	struct core *core = user;
 
-	sandbox_wait_created(sb);
 	sandbox_detach(sb, true);
 	remove_from_list(core, sb);
 	return 0;

@@ -2,8 +2,7 @@
 /*
  * The heart of the daemon: sandboxes and the templates that they come from.
  *
- * `core` owns the registry. Lock order: core → sandbox; neither is held while a vm, a link or the
- * disk is waited for. All calls are for any thread and may block.
+ * `core` owns the registry. All calls are for any thread and may block.
  */
 #pragma once
 

@@ -8,8 +8,9 @@
  * while the state is CREATING or STOPPING), handlers that use it (they take a reference to the link
  * under `lock` and go on without it), and core's keeper, which turns the end of the process into FAILED.
  * Whoever takes the machine apart holds `teardown`, so that it happens once and the keeper never looks
- * at a machine that is being freed. The hub's callbacks only set a flag or read the console, and take
- * neither lock. Lock order: teardown → lock.
+ * at a machine that is being freed. The hub's callbacks only set a flag, wake the keeper or read the console,
+ * and take neither lock: so their end can be waited for with `teardown` held. The console is the hub's thread's
+ * as long as it is watched. Lock order: teardown → lock.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -266,6 +267,16 @@ static void on_end(void *user)
 	core_wake_keeper(sb->core);
 }
 
+/* The guest broke the protocol, or its process is about to end and then says more. */
+static void on_broken(void *user, const char *why)
+{
+	struct sandbox *sb = user;
+
+	(void)snprintf(sb->broken_why, sizeof(sb->broken_why), "%s", why);
+	atomic_store(&sb->broken_ms, clock_mono_ms());
+	core_wake_keeper(sb->core);
+}
+
 static void on_console(void *user)
 {
 	struct sandbox *sb = user;
@@ -290,6 +301,8 @@ static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, bool 
 		r = link_hub_watch(hub, vm->console_fd, on_console, sb, &sb->console_watch, err);
 	if (r == 0)
 		r = link_hub_watch(hub, vm->pidfd, on_end, sb, &sb->end_watch, err);
+	if (link)
+		link_on_dead(link, on_broken, sb);
 	pthread_mutex_lock(&sb->lock);
 	sb->link = link;
 	pthread_mutex_unlock(&sb->lock);
@@ -314,6 +327,15 @@ static json_t *resume_request(const struct sandbox *sb)
 		"machine_id", machine_id_text, "env", sb->env);
 }
 
+/* Says why the process ended. It has, and nobody else takes the machine apart meanwhile. */
+static void explain_end(struct sandbox *sb, const struct engine_ops *ops, char *why, size_t size)
+{
+	/* From here on the console is ours. */
+	sb->console_watch = link_hub_unwatch(sb->console_watch);
+	vm_reap(sb->vm);
+	ops->why_dead(sb->vm, why, size);
+}
+
 /* The link says only that it broke; the process knows more. */
 static void explain_boot_failure(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
 {
@@ -321,8 +343,7 @@ static void explain_boot_failure(struct sandbox *sb, const struct engine_ops *op
 
 	if (!spawn_ended(sb->vm->pidfd, DEATH_NOTICE_MS))
 		return;
-	vm_reap(sb->vm);
-	ops->why_dead(sb->vm, why, sizeof(why));
+	explain_end(sb, ops, why, sizeof(why));
 	(void)err_set(err, ERR_ENGINE, -EIO, "the machine did not start: %s", why);
 }
 
@@ -385,8 +406,11 @@ void sandbox_detach(struct sandbox *sb, bool keep)
 	vm = sb->vm;
 	sb->vm = NULL;
 	pthread_mutex_unlock(&sb->lock);
-	if (link)
+	if (link) {
+		link_on_dead(link, NULL, NULL);
+		/* `failure` does not change any more: the state is no longer RUNNING. */
 		link_fail(link, sb->failure ? sb->failure : "it was deleted");
+	}
 	link_unref(link);
 	if (vm && !keep)
 		vm_kill(vm);
@@ -394,20 +418,26 @@ void sandbox_detach(struct sandbox *sb, bool keep)
 	pthread_mutex_unlock(&sb->teardown);
 }
 
-void sandbox_check_end(struct sandbox *sb, const struct engine_ops *ops)
+int64_t sandbox_check_end(struct sandbox *sb, const struct engine_ops *ops)
 {
+	int64_t broken_ms = atomic_load(&sb->broken_ms), look_ms = INT64_MAX;
 	char why[256];
-	bool ended = false;
+	bool over = false;
 
-	pthread_mutex_lock(&sb->teardown);
+	if (pthread_mutex_trylock(&sb->teardown) != 0)
+		return INT64_MAX; /* it is being taken apart already */
 	if (sb->vm && atomic_load(&sb->ended)) {
-		vm_reap(sb->vm);
-		ops->why_dead(sb->vm, why, sizeof(why));
-		ended = true;
+		explain_end(sb, ops, why, sizeof(why));
+		over = true;
+	} else if (sb->vm && broken_ms) {
+		look_ms = broken_ms + DEATH_NOTICE_MS;
+		over = look_ms <= clock_mono_ms();
+		(void)snprintf(why, sizeof(why), "%s", sb->broken_why);
 	}
 	pthread_mutex_unlock(&sb->teardown);
-	if (ended)
+	if (over)
 		(void)sandbox_fail(sb, why);
+	return over ? INT64_MAX : look_ms;
 }
 
 bool sandbox_fail(struct sandbox *sb, const char *why)

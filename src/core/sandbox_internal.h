@@ -29,6 +29,10 @@ struct sandbox {
 	atomic_llong expires_mono_ms;
 	struct sandbox *next; /* under core->lock */
 
+	atomic_bool ended;        /* the machine's process has ended: the keeper sees to it */
+	atomic_llong broken_ms;   /* since when (clock_mono_ms()) its link is dead; 0: it is not */
+	char broken_why[256];     /* written once, before `broken_ms` */
+
 	pthread_mutex_t teardown; /* held by who takes the machine apart; before `lock` */
 	pthread_mutex_t lock;     /* protects all below */
 	pthread_cond_t changed;   /* `state` has changed */
@@ -39,7 +43,6 @@ struct sandbox {
 	struct link_watch *end_watch;
 	struct link_watch *console_watch;
 	int64_t boot_ms;
-	atomic_bool ended; /* the machine's process has ended: the keeper sees to it */
 };
 
 /* A new one, CREATING, with a fresh id and one reference. Strings and JSON are taken from the spec. */
@@ -61,8 +64,9 @@ enum sandbox_state sandbox_state_of(struct sandbox *sb);
 bool sandbox_set_state(struct sandbox *sb, enum sandbox_state to);
 /* RUNNING → FAILED: kills the machine if it still runs, keeps the reason. False if it was not RUNNING. */
 bool sandbox_fail(struct sandbox *sb, const char *why);
-/* If its process has ended, makes it FAILED and says why. For the keeper. */
-void sandbox_check_end(struct sandbox *sb, const struct engine_ops *ops);
+/* Makes it FAILED and says why, if its process has ended, or its link has broken and the process has had the
+ * time to end. Returns when to look again (clock_mono_ms()), INT64_MAX for never. For the keeper. */
+int64_t sandbox_check_end(struct sandbox *sb, const struct engine_ops *ops);
 /* Waits until it has left CREATING. */
 void sandbox_wait_created(struct sandbox *sb);
 /* Waits until it is DELETED. */
@@ -71,7 +75,8 @@ void sandbox_wait_deleted(struct sandbox *sb);
 /* Ends the machine (keep: lets it run) and drops link and watches. */
 void sandbox_detach(struct sandbox *sb, bool keep);
 
-/* core.c: the keeper shall look, because a machine has ended. Callable from the hub's thread. */
+/* core.c: the keeper shall look, because a machine or a link has ended. For any thread that does not hold
+ * core's lock; waits for nothing else. */
 void core_wake_keeper(struct core *core);
 /* core.c: writes the failure to the registry. */
 void core_note_failure(struct core *core, struct sandbox *sb);

@@ -2,9 +2,10 @@
 /*
  * The lifecycle of a sandbox as a pure table: which state may follow which.
  *
- * SANDBOX_CREATING  A folder and a registry row exist, the machine is being restored. Only the
- *                   creating thread acts on it; streams are refused. Leaves to RUNNING when the
- *                   agent has confirmed its new identity, to FAILED otherwise.
+ * SANDBOX_CREATING  The machine is being restored, or taken over at the daemon's start. Only the creating
+ *                   thread acts on it; streams are refused. Leaves to RUNNING when the agent has answered
+ *                   and the registry has a row, to STOPPING when the create failed (so it never existed),
+ *                   to FAILED when an earlier daemon registered it as such.
  * SANDBOX_RUNNING   The machine runs and the link is up. Leaves to STOPPING on delete or expiry, to
  *                   FAILED when the process ends by itself or the link breaks.
  * SANDBOX_FAILED    The machine is gone, the reason is kept, and the sandbox still answers GET until

@@ -4,7 +4,7 @@
  *
  * <templates>/<name>/current → <version>, and in <version>/: manifest.json, rootfs.ext4, scratch.ext4,
  * kernel, initrd, memory, devices. A version's folder is never changed after it was renamed into place.
- * template_build.h makes them.
+ * bake/build.h makes them.
  */
 #pragma once
 

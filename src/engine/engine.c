@@ -40,19 +40,25 @@ int vm_take_link(struct vm *vm)
 	return steal_fd(&vm->link_fd);
 }
 
+/* Reads in a row: a socket's whole buffer, but no guest that writes as fast as it is read holds the thread. */
+enum { CONSOLE_READS_MAX = 64 };
+
 bool vm_drain_console(struct vm *vm)
 {
 	char data[VM_CONSOLE_BYTES];
-	ssize_t n;
 
-	while ((n = recv(vm->console_fd, data, sizeof(data), MSG_DONTWAIT)) > 0) {
-		size_t len = (size_t)n, keep = MIN(vm->console_len, sizeof(vm->console) - len);
+	for (int i = 0; i < CONSOLE_READS_MAX; i++) {
+		ssize_t n = recv(vm->console_fd, data, sizeof(data), MSG_DONTWAIT);
+		size_t len = (size_t)n, keep;
 
+		if (n <= 0)
+			return n < 0 && errno == EAGAIN;
+		keep = MIN(vm->console_len, sizeof(vm->console) - len);
 		memmove(vm->console, vm->console + vm->console_len - keep, keep);
 		memcpy(vm->console + keep, data, len);
 		vm->console_len = keep + len;
 	}
-	return n < 0 && errno == EAGAIN;
+	return true;
 }
 
 void vm_reap(struct vm *vm)

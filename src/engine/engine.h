@@ -84,10 +84,14 @@ struct engine_ops {
 	/* Takes over a machine that an earlier daemon started in that folder; -ESRCH when it is gone. */
 	int (*adopt)(const char *dir, struct vm **ret, struct err *err);
 
+	/* Kills a machine that nobody wants any more, if one runs in that folder. */
+	void (*kill_left)(const char *dir);
+
 	/* Stops the vCPUs and writes the device state to `path`. The machine stays stopped. */
 	int (*save_devices)(struct vm *vm, const char *path, struct err *err);
 
-	/* Why the process ended, for people ("guest kernel panic: …"). Called after its end. */
+	/* Why the process ended, for people ("guest kernel panic: …"). After vm_reap(), and with nobody else who
+	 * reads the console. */
 	void (*why_dead)(struct vm *vm, char *msg, size_t size);
 
 	/* Frees what the driver allocated; the process is dead or abandoned by then. */
@@ -119,8 +123,9 @@ extern const struct engine_ops *const engines[];
 /* Hands over the connected socket of the guest link. */
 int vm_take_link(struct vm *vm);
 
-/* Reads what the guest wrote to its console, keeping the end of it; never waits. The console must be
- * read, or the guest's kernel waits for its own messages to be taken. False at its end. */
+/* Reads what the guest wrote to its console, keeping the end of it; never waits, and leaves the rest for the
+ * next time where there is very much of it. The console must be read, or the guest's kernel waits for its own
+ * messages to be taken. False at its end. */
 bool vm_drain_console(struct vm *vm);
 
 /* Kills the process and waits for its end. */

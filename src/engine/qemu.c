@@ -132,7 +132,7 @@ static void qemu_probe(struct engine_info *ret)
  * Named, for a snapshot moves between hosts only with a fixed model; less what QEMU can't translate,
  * about which it would warn. docs/engines.md has the figures of the choice.
  */
-#define TCG_CPU_MODEL "Haswell,-x2apic,-tsc-deadline,-invpcid,-spec-ctrl,-pcid"
+#define TCG_CPU_MODEL "Haswell,-x2apic,-tsc-deadline,-invpcid,-spec-ctrl,-pcid,-erms"
 
 struct args {
 	const char *argv[ARGS_MAX];

@@ -41,11 +41,15 @@ enum {
 	RX_BYTES = 2 * (LINK_HEADER_BYTES + LIMIT_FRAME_BYTES),
 	/* What an earlier generation may have left in the way before the answer to our HELLO. */
 	RESYNC_BYTES_MAX = 16 << 20,
-	/* A guest that takes no byte for so long is dead: the agent reads whatever else happens. */
-	TX_STALL_MS = 30000,
+	/* A guest that has not taken a frame after so long is dead: the agent reads whatever else happens. */
+	TX_FRAME_MS = 30000,
 	/* Of the window, kept for EVENTs: they must get through where DATA has filled the rest. */
 	CONTROL_WINDOW = 4 << 10,
 	HELLO_BYTES = LINK_NONCE_BYTES + 4,
+	/* Of all queues of a link: twice what full windows hold, so that only a guest that fills many windows
+	 * with crumbs (each costs a chunk of its own) gets there. */
+	QUEUED_BYTES_MAX = 2 * LIMIT_STREAMS * LIMIT_STREAM_WINDOW,
+	MALLOC_OVERHEAD_BYTES = 16,
 };
 
 struct chunk {
@@ -82,8 +86,11 @@ struct link {
 	/* Under lock: */
 	struct link_stream *streams[LIMIT_STREAMS];
 	uint32_t next_id;
+	size_t queued; /* memory that the queues of all streams take */
 	bool dead;
 	char why[256];
+	link_dead_fn *on_dead; /* NULL: nobody wants to know */
+	void *dead_user;
 	/* The hub thread's own: */
 	uint8_t hello[LINK_HEADER_BYTES + HELLO_BYTES]; /* the answer that we wait for */
 	bool syncing;
@@ -105,11 +112,23 @@ void link_fail(struct link *link, const char *why)
 		link->dead = true;
 		(void)snprintf(link->why, sizeof(link->why), "%s", why);
 		(void)shutdown(link->fd, SHUT_RDWR);
+		if (link->on_dead)
+			link->on_dead(link->dead_user, link->why);
 	}
 	for (size_t i = 0; i < LIMIT_STREAMS; i++) {
 		if (link->streams[i])
 			signal_stream(link->streams[i]);
 	}
+	pthread_mutex_unlock(&link->lock);
+}
+
+void link_on_dead(struct link *link, link_dead_fn *fn, void *user)
+{
+	pthread_mutex_lock(&link->lock);
+	link->on_dead = fn;
+	link->dead_user = user;
+	if (fn && link->dead)
+		fn(user, link->why);
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -147,6 +166,11 @@ static int take_credit(struct link_stream *s, const struct link_frame *f)
 	return 0;
 }
 
+static size_t chunk_cost(size_t len)
+{
+	return sizeof(struct chunk) + MALLOC_OVERHEAD_BYTES + len;
+}
+
 static int queue_chunk(struct link_stream *s, const struct link_frame *f)
 {
 	struct chunk *c;
@@ -165,9 +189,12 @@ static int queue_chunk(struct link_stream *s, const struct link_frame *f)
 			return -EPROTO;
 		s->rx_open += f->length;
 	}
+	if (chunk_cost(f->length) > QUEUED_BYTES_MAX - s->link->queued)
+		return -EPROTO;
 	c = malloc(sizeof(*c) + f->length);
 	if (!c)
 		return -ENOMEM;
+	s->link->queued += chunk_cost(f->length);
 	c->next = NULL;
 	c->type = f->type;
 	c->arg = f->arg;
@@ -275,18 +302,21 @@ static void on_readable(void *user)
 
 /* ---- sending ---- */
 
-/* Writes it all, waiting for the socket as long as the guest takes anything. tx_lock is held. */
+/* Writes it all, within TX_FRAME_MS: a guest that takes a byte now and then holds nobody for ever. tx_lock is
+ * held. */
 static int write_all(int fd, struct iovec *iov, int n)
 {
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)n};
+	int64_t deadline = clock_mono_ms() + TX_FRAME_MS;
 
 	while (msg.msg_iovlen > 0) {
 		ssize_t sent = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (sent < 0 && errno == EAGAIN) {
 			struct pollfd p = {.fd = fd, .events = POLLOUT};
+			int64_t left = deadline - clock_mono_ms();
 
-			if (poll(&p, 1, TX_STALL_MS) == 0)
+			if (left <= 0 || poll(&p, 1, (int)left) == 0)
 				return -ETIMEDOUT;
 			continue;
 		}
@@ -450,6 +480,8 @@ static void drop_stream(struct link_stream *s)
 		if (link->streams[i] == s)
 			link->streams[i] = NULL;
 	}
+	for (const struct chunk *c = s->head; c; c = c->next)
+		link->queued -= chunk_cost(c->len);
 	pthread_mutex_unlock(&link->lock);
 	while (s->head) {
 		struct chunk *c = s->head;
@@ -553,6 +585,7 @@ static int pop_chunk(struct link_stream *s, struct chunk **ret, struct err *err)
 		s->head = c->next;
 		if (!s->head)
 			s->tail = &s->head;
+		link->queued -= chunk_cost(c->len);
 	}
 	pthread_mutex_unlock(&link->lock);
 	if (!c)
@@ -633,6 +666,26 @@ static int parse_close(struct link_stream *s, const struct chunk *c, json_t **re
 	return r;
 }
 
+/*
+ * How many values a JSON text holds at least: the separators and openings outside of its strings. Each costs
+ * up to 100 times its text in memory once it is parsed, so this is bounded before.
+ */
+static size_t count_values(const char *text, size_t len)
+{
+	bool quoted = false;
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (quoted && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			quoted = !quoted;
+		else if (!quoted && (text[i] == ',' || text[i] == '[' || text[i] == '{'))
+			n++;
+	}
+	return n;
+}
+
 /* Adds a part. 1 with *ret when the event is whole, 0 when more is to come. */
 static int gather_event(struct link_stream *s, const struct chunk *c, json_t **ret, struct err *err)
 {
@@ -642,6 +695,8 @@ static int gather_event(struct link_stream *s, const struct chunk *c, json_t **r
 		buf_done(&s->event_buf);
 	if (c->arg & LINK_MORE)
 		return 0;
+	if (s->event_buf.len && count_values(s->event_buf.data, s->event_buf.len) > LIMIT_EVENT_VALUES)
+		s->event_lost = s->event_buf.len;
 	if (s->event_lost)
 		*ret = json_pack("{s:s, s:I}", "type", "dropped", "bytes",
 			(json_int_t)s->event_lost);

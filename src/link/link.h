@@ -42,13 +42,22 @@ struct link *link_unref(struct link *link);
 /* Breaks the link: everybody who waits gets -EPIPE with that message. */
 void link_fail(struct link *link, const char *why);
 
+/*
+ * Calls fn(user, why) once when the link dies, or now when it has. The link's lock is held, so fn must neither
+ * block nor call back; after link_on_dead(link, NULL, NULL) it is not running and never runs again.
+ */
+typedef void link_dead_fn(void *user, const char *why);
+void link_on_dead(struct link *link, link_dead_fn *fn, void *user);
+
 /* What a stream received. Valid until link_event_done(). */
 struct link_event {
 	enum link_type type; /* LINK_DATA, LINK_EVENT, LINK_END or LINK_CLOSE */
 	enum link_channel channel;
 	const uint8_t *data; /* of DATA */
 	size_t len;
-	json_t *json; /* owned by the event: an object, of EVENT and of CLOSE (its "ok") */
+	/* Owned by the event: an object, of EVENT and of CLOSE (its "ok"). An EVENT that is larger than our limits
+	 * comes as {"type":"dropped","bytes":N}. */
+	json_t *json;
 	void *chunk;  /* private */
 };
 

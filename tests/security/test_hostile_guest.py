@@ -14,20 +14,23 @@ Make = Callable[..., Sandbox]
 
 # Takes the agent's own descriptor of the port (the device opens only once) and writes to it.
 SPEAK = """
-import ctypes, os, sys
+import ctypes, os, select
 libc = ctypes.CDLL(None, use_errno=True)
 fd = next(int(n) for n in os.listdir("/proc/1/fd") if "vport" in os.readlink("/proc/1/fd/" + n))
 pidfd = os.pidfd_open(1)
 port = libc.syscall(438, pidfd, fd, 0)
 assert port >= 0, os.strerror(ctypes.get_errno())
-os.set_blocking(port, True)
 def frame(type, stream, payload, arg=0, length=None):
     n = len(payload) if length is None else length
     return bytes([0xA5, type, arg, 0]) + stream.to_bytes(4, "little") + n.to_bytes(4, "little") + payload
 def say(data):
     view = memoryview(data)
     while view:
-        view = view[os.write(port, view):]
+        select.select([], [port], [])
+        try:
+            view = view[os.write(port, view):]
+        except BlockingIOError:
+            pass  # the agent was faster
 """
 
 ATTACKS = {
@@ -59,9 +62,9 @@ HARMLESS = {
 def attack(s: Sandbox, code: str) -> None:
     s.write("/tmp/attack.py", SPEAK + code + "\n")
     try:
-        s.exec("python3 /tmp/attack.py; sleep 5", timeout_seconds=60)
+        s.exec("python3 /tmp/attack.py; sleep 5", timeout_seconds=20)
     except ApiError as e:
-        assert e.status in (500, 503), e
+        assert e.status in (500, 503, 504), str(e)[:500]
 
 
 @pytest.mark.parametrize("what", ATTACKS)
@@ -116,9 +119,9 @@ def test_answers_of_the_wrong_shape(daemon: Daemon, sandbox: Make) -> None:
         code = f"for n in range(1, 40):\n    say(frame(7, n, {shape!r}))"
         s.write("/tmp/attack.py", SPEAK + code)
         response = s.api.request(
-            "POST", f"{s.path}/exec", json={"cmd": "python3 /tmp/attack.py; sleep 5", "timeout_seconds": 60}
+            "POST", f"{s.path}/exec", json={"cmd": "python3 /tmp/attack.py; sleep 5", "timeout_seconds": 20}
         )
-        assert response.status_code in (200, 400, 500, 503), response.text
+        assert response.status_code in (200, 400, 500, 503, 504), response.text
         assert isinstance(response.json(), dict)
         s.discard()
     assert daemon.api.call("GET", "/healthz")["status"] == "ok"

