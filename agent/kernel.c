@@ -93,6 +93,18 @@ static size_t put_output(struct kernel *k, struct kernel_pipe *p, const uint8_t 
 	return n;
 }
 
+static size_t put_body(struct kernel *k, const uint8_t *data, size_t len)
+{
+	size_t n = len;
+
+	if (k->running && k->stream) {
+		n = MIN(len, stream_room(k->stream));
+		if (n)
+			stream_send(k->stream, LINK_DATA, LINK_CH_BODY, data, n);
+	}
+	return n;
+}
+
 static size_t put_event(struct kernel *k, const uint8_t *data, size_t len)
 {
 	size_t n = len;
@@ -225,6 +237,8 @@ static size_t put_payload(struct kernel *k, const uint8_t *data, size_t len)
 		return put_output(k, &k->out[0], data, len);
 	case KERNEL_STDERR:
 		return put_output(k, &k->out[1], data, len);
+	case KERNEL_BODY:
+		return put_body(k, data, len);
 	case KERNEL_EVENT:
 		return put_event(k, data, len);
 	default:
@@ -238,7 +252,8 @@ static bool begin_frame(struct kernel *k, const uint8_t *header)
 {
 	struct kernel_frame f = kernel_frame_header(header);
 	bool text = f.type == KERNEL_HELLO || f.type == KERNEL_DONE;
-	bool bytes = f.type == KERNEL_STDOUT || f.type == KERNEL_STDERR || f.type == KERNEL_EVENT;
+	bool bytes = f.type == KERNEL_STDOUT || f.type == KERNEL_STDERR || f.type == KERNEL_BODY ||
+		f.type == KERNEL_EVENT;
 
 	if ((!text && !bytes) || f.length > (text ? TEXT_BYTES : LIMIT_EVENT_BYTES))
 		return false;

@@ -21,6 +21,7 @@ enum kernel_frame_type {
 	KERNEL_RUN = 'R',         /* to the kernel: JSON {"code","ansi","env"?} */
 	KERNEL_STDOUT = 'o',      /* kernel: bytes */
 	KERNEL_STDERR = 'e',      /* kernel: bytes */
+	KERNEL_BODY = 'b',        /* kernel: bytes that belong to the next event, passed on */
 	KERNEL_EVENT = 'm',       /* kernel: JSON, passed on as it is */
 	KERNEL_DONE = 'd',        /* kernel: JSON {"status","execution_count"} */
 };

@@ -16,6 +16,9 @@ from typing import Any
 MAX_EVENT_BYTES = 64 << 20
 """Most that one result may carry; a larger value is left out and named in the metadata's ``omitted``."""
 
+_DETACH_CHARS = 16 << 10
+"""From here on a value is not worth escaping and parsing as JSON."""
+
 _TEXT_APPLICATIONS = ("javascript", "xml", "x-latex", "x-tex", "sql", "yaml", "toml")
 
 
@@ -72,6 +75,20 @@ def limit(data: dict[str, str], metadata: dict[str, Any]) -> None:
         size = len(data.pop(mime))
         metadata.setdefault("omitted", {})[mime] = size
         total -= size
+
+
+def detach(event: dict[str, Any]) -> list[bytes]:
+    """Take the large values out of a result event, to be sent as bytes ahead of it.
+
+    The event gains ``body``: ``{mime: bytes}`` in the order of what is returned.
+    """
+    data = event.get("data")
+    large = [mime for mime, value in data.items() if len(value) >= _DETACH_CHARS] if data else ()
+    if not large:
+        return []
+    pieces = [data.pop(mime).encode("utf-8", "backslashreplace") for mime in large]
+    event["body"] = dict(zip(large, map(len, pieces), strict=True))
+    return pieces
 
 
 def _json_text(value: Any) -> str:

@@ -31,6 +31,7 @@ import signal
 import socket
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from . import cstdio, frames
@@ -108,12 +109,13 @@ class Channel:
             return
         self._locked(kind, data)
 
-    def event(self, kind: bytes, value: Any, *, last: bool = False) -> None:
+    def event(self, kind: bytes, value: Any, *, body: Iterable[bytes] = (), last: bool = False) -> None:
         """Send ``value`` as JSON, after all text written before it, by Python or by C code.
 
         Args:
             kind: the frame's type.
             value: what ``json`` can encode.
+            body: bytes to be sent ahead of it (``bundles.detach``).
             last: the cell is as good as over: send this together with what follows, so that the reader wakes
                 up once. ``flush`` sends it earlier.
         """
@@ -121,6 +123,8 @@ class Channel:
             _event_in_child(value)
             return
         frame = frames.encode_json(kind, value)
+        if body:
+            frame = b"".join((*frames.encode_body(body), frame))
         if self._sock is not None:
             self._locked(None, frame, flush_c=True, pump=not last)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 _HEADER = struct.Struct("<IB")
@@ -16,6 +17,8 @@ _HEADER = struct.Struct("<IB")
 HEADER_BYTES = _HEADER.size
 MAX_REQUEST_BYTES = 16 << 20
 """Largest payload that the agent may send to a kernel or to the zygote."""
+BODY_FRAME_BYTES = 8 << 20
+"""Largest payload of a body frame."""
 TEXT_CHUNK_BYTES = 64 << 10
 """Largest payload of a text frame; longer text is cut at a character boundary."""
 
@@ -28,6 +31,7 @@ ZYGOTE_FAILED = b"x"
 KERNEL_READY = b"k"
 STDOUT = b"o"
 STDERR = b"e"
+BODY = b"b"
 EVENT = b"m"
 DONE = b"d"
 RESEEDED = b"s"
@@ -63,6 +67,15 @@ def encode_json(kind: bytes, value: Any) -> bytes:
         return encode(kind, text.encode())
     except UnicodeEncodeError:
         return encode(kind, json.dumps(_without_surrogates(value), ensure_ascii=False, default=str).encode())
+
+
+def encode_body(pieces: Iterable[bytes]) -> list[bytes]:
+    """Return the frames of values that go ahead of their event; where one ends, the event says."""
+    return [
+        encode(BODY, piece[start : start + BODY_FRAME_BYTES])
+        for piece in pieces
+        for start in range(0, len(piece), BODY_FRAME_BYTES)
+    ]
 
 
 def _without_surrogates(value: Any) -> Any:

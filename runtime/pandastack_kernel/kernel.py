@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from IPython.core.error import StdinNotImplementedError
 
-from . import cstdio, frames, reseed
+from . import bundles, cstdio, frames, reseed
 from .channel import Channel
 from .interrupts import Interrupts
 from .shell import KernelShell
@@ -135,7 +135,8 @@ class Kernel:
             self._decoder.feed(data)
 
     def _emit(self, event: dict[str, Any], *, last: bool = False) -> None:
-        self.channel.event(frames.EVENT, event, last=last)
+        body = () if self.channel.forked else bundles.detach(event)
+        self.channel.event(frames.EVENT, event, body=body, last=last)
 
     def _report(self, error: BaseException | None) -> None:
         """Emit an error that IPython has not shown: of its own machinery, or an interrupt at the cell's edge."""

@@ -117,6 +117,7 @@ class KernelClient:
         self.err_fd = err_fd
         self.pid = 0
         self._decoder = frames.Decoder(max_bytes=1 << 31)
+        self._body = bytearray()
 
     def wait_ready(self) -> None:
         frame = recv_frame(self.control)
@@ -167,7 +168,15 @@ class KernelClient:
     def _decode(self, answer: Answer, on_frame: Callable[[bytes, Any], None] | None) -> None:
         while (frame := self._decoder.next()) is not None:
             kind, payload = frame
+            if kind == frames.BODY:
+                self._body += payload
+                continue
             value: Any = json.loads(payload) if kind in (frames.EVENT, frames.DONE) else payload
+            if kind == frames.EVENT:
+                for mime, size in value.pop("body", {}).items():
+                    value["data"][mime] = bytes(self._body[:size]).decode()
+                    del self._body[:size]
+                assert not self._body
             answer.frames.append((kind, value))
             answer.times.append(time.monotonic())
             if on_frame is not None:

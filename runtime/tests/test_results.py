@@ -9,6 +9,8 @@ import json
 import pytest
 from conftest import KernelClient
 
+from pandastack_kernel import bundles
+
 PLT = "import matplotlib.pyplot as plt\n"
 
 
@@ -183,3 +185,26 @@ def test_k22_a_font_without_the_glyph_is_completed(shared: KernelClient) -> None
     answer = shared.ok(PLT + "plt.title('\u0416\u0436 plain', family='cmr10'); plt.show()")
     assert answer.pngs == 1
     assert not answer.stderr
+
+
+def test_large_values_go_ahead_as_bytes() -> None:
+    event = {"type": "result", "data": {"text/plain": "é" * 10_000 + "\udcff" * 10_000, "text/html": "<b>"}}
+    pieces = bundles.detach(event)
+    assert event == {"type": "result", "data": {"text/html": "<b>"}, "body": {"text/plain": len(pieces[0])}}
+    assert pieces == [("é" * 10_000 + "\\udcff" * 10_000).encode()]
+    assert bundles.detach({"type": "clear_output", "wait": False}) == []
+
+
+def test_large_value_arrives_whole(shared: KernelClient) -> None:
+    text = shared.run("'\\n\\\"é' * 300_000").results[0]["data"]["text/plain"]
+    assert text == repr("\n\"é" * 300_000)
+
+
+def test_two_large_values_of_one_result(shared: KernelClient) -> None:
+    code = "display({'text/plain': 'a' * 20_000, 'text/html': 'b' * 9_000_000, 'text/latex': 'c'}, raw=True)"
+    data = shared.run(code).results[0]["data"]
+    assert {mime: (value[0], len(value)) for mime, value in data.items()} == {
+        "text/plain": ("a", 20_000),
+        "text/html": ("b", 9_000_000),
+        "text/latex": ("c", 1),
+    }

@@ -20,6 +20,7 @@
  */
 #include "bake/build.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -45,6 +46,7 @@ enum { STEP_LINE_MAX = 256 };
 
 struct build {
 	const struct build_options *options;
+	struct template_set *set; /* borrowed; where it goes */
 	struct share share;
 	struct progress *progress;
 	struct definition *def;
@@ -62,7 +64,7 @@ struct build {
 
 static void build_done(struct build *b)
 {
-	if (b->work)
+	if (b->lock_fd >= 0)
 		(void)fs_remove_tree(b->work, NULL); /* best effort: the next build does it again */
 	progress_free(b->progress);
 	definition_free(b->def);
@@ -278,9 +280,15 @@ static int sync_dir(const char *dir, struct err *err)
 
 /* ---- the whole ---- */
 
+/* The folder of the machine that is baked. */
+static char *work_vm_dir(const struct build *b)
+{
+	return fs_join(b->work, "vm");
+}
+
 static int bake(struct build *b, struct err *err)
 {
-	_cleanup_free_ char *out = fs_join(b->work, "out"), *vm_dir = fs_join(b->work, "vm");
+	_cleanup_free_ char *out = fs_join(b->work, "out"), *vm_dir = work_vm_dir(b);
 	const struct machine_image image = {
 		.dir = out,
 		.accel = b->engine.accel,
@@ -318,38 +326,56 @@ static int bake(struct build *b, struct err *err)
 	return r;
 }
 
+/* Removes the version that was replaced, and any that a build left which died at this point. Machines that came
+ * from it have its files open. */
+static int remove_others(const struct build *b, struct err *err)
+{
+	DIR *dir = opendir(b->dir);
+	struct dirent *e;
+	int r = 0;
+
+	if (!dir)
+		return err_set_errno(err, -errno, "can't read %s", b->dir);
+	while (r == 0 && (e = readdir(dir))) {
+		_cleanup_free_ char *path = fs_join(b->dir, e->d_name);
+
+		if (strlen(e->d_name) == DIGEST_TEXT_SIZE - 1 &&
+			strspn(e->d_name, "0123456789abcdef") == DIGEST_TEXT_SIZE - 1 &&
+			strcmp(e->d_name, b->version) != 0)
+			r = fs_remove_tree(path, err);
+	}
+	(void)closedir(dir);
+	return r;
+}
+
 /* Puts the result into place, then removes the version that it replaces. */
 static int publish(struct build *b, struct err *err)
 {
 	_cleanup_free_ char *out = fs_join(b->work, "out"), *final = fs_join(b->dir, b->version);
 	_cleanup_free_ char *link_new = fs_join(b->work, "current");
-	_cleanup_free_ char *link = fs_join(b->dir, "current"), *old = realpath(link, NULL);
-	int r = fs_remove_tree(final, err); /* with --force the same version is built once more */
+	_cleanup_free_ char *link = fs_join(b->dir, "current");
+	int r = 0;
 
+	/* With --force the same version is there already: exchanged, so that there is one at any moment. */
+	if (renameat2(AT_FDCWD, out, AT_FDCWD, final, RENAME_EXCHANGE) < 0) {
+		r = fs_remove_tree(final, err);
+		if (r == 0 && rename(out, final) < 0)
+			r = err_set_errno(err, -errno, "can't put %s into place", final);
+	}
 	if (r < 0)
 		return r;
-	if (rename(out, final) < 0 || symlink(b->version, link_new) < 0 ||
-		rename(link_new, link) < 0)
+	if (symlink(b->version, link_new) < 0 || rename(link_new, link) < 0)
 		return err_set_errno(err, -errno, "can't put %s into place", final);
-	/* Machines that came from the old version have its files open. */
-	if (old && strcmp(old, final) != 0)
-		r = fs_remove_tree(old, err);
-	return r;
+	return remove_others(b, err);
 }
 
 static bool is_current(const struct build *b)
 {
 	_cleanup_template_ struct template *t = NULL;
-	struct template_set *set;
-	bool current;
 
-	if (template_set_new(b->options->template_dir, &set, NULL) < 0)
-		return false;
-	current = template_get(set, b->def->name, &t, NULL) == 0 &&
+	return template_get(b->set, b->def->name, &t, NULL) == 0 &&
 		strcmp(t->version, b->version) == 0 &&
 		template_check_engine(t, &b->engine, NULL) == 0;
-	template_set_free(set);
-	return current;
 }
 
 static int compute_versions(struct build *b, const char *base_root_version, struct err *err)
@@ -405,7 +431,7 @@ static int open_dir(struct build *b, struct err *err)
 	_cleanup_free_ char *lock = NULL, *log = NULL;
 	int r;
 
-	b->dir = fs_join(b->options->template_dir, b->def->name);
+	b->dir = fs_join(template_set_dir(b->set), b->def->name);
 	b->work = fs_join(b->dir, ".build");
 	b->root = fs_join(b->dir, "root");
 	lock = fs_join(b->dir, ".lock");
@@ -447,10 +473,23 @@ static int load_definition(struct build *b, const char *definition, struct err *
 	return r;
 }
 
-static int build_one(const struct build_options *options, const char *definition, bool as_base,
-	char ret_root_version[DIGEST_TEXT_SIZE], struct err *err)
+/* Takes away what a build left that died, its machine included, and makes the folder. */
+static int clear_work(struct build *b, struct err *err)
 {
-	CLEANUP(build_done) struct build b = {.options = options, .lock_fd = -1, .log_fd = -1};
+	_cleanup_free_ char *vm_dir = work_vm_dir(b);
+	int r;
+
+	b->ops->kill_left(vm_dir);
+	r = fs_remove_tree(b->work, err);
+	return r < 0 ? r : fs_mkdirs(b->work, 0755, err);
+}
+
+static int build_one(const struct build_options *options, struct template_set *set,
+	const char *definition, bool as_base, char ret_root_version[DIGEST_TEXT_SIZE],
+	struct err *err)
+{
+	CLEANUP(build_done)
+	struct build b = {.options = options, .set = set, .lock_fd = -1, .log_fd = -1};
 	char base_version[DIGEST_TEXT_SIZE];
 	_cleanup_free_ char *base_tar = NULL;
 	bool force;
@@ -461,8 +500,8 @@ static int build_one(const struct build_options *options, const char *definition
 	if (r == 0)
 		r = find_engine(&b, err);
 	if (r == 0 && b.def->from) {
-		r = build_one(options, b.def->from, true, base_version, err);
-		if (asprintf(&base_tar, "%s/%s/root/rootfs.tar.zst", options->template_dir,
+		r = build_one(options, set, b.def->from, true, base_version, err);
+		if (asprintf(&base_tar, "%s/%s/root/rootfs.tar.zst", template_set_dir(set),
 			    b.def->from) < 0)
 			abort();
 	}
@@ -481,9 +520,7 @@ static int build_one(const struct build_options *options, const char *definition
 		return 0;
 	(void)fprintf(stderr, "Building template %s (engine %s, %s: %s)\n", b.def->name,
 		b.engine.name, accel_name(b.engine.accel), b.engine.why);
-	r = fs_remove_tree(b.work, err);
-	if (r == 0)
-		r = fs_mkdirs(b.work, 0755, err);
+	r = clear_work(&b, err);
 	if (r == 0 && (force || !root_is_current(&b)))
 		r = make_root(&b, base_tar, err);
 	if (r == 0)
@@ -498,6 +535,11 @@ static int build_one(const struct build_options *options, const char *definition
 int build_template(const struct build_options *options, struct err *err)
 {
 	char root_version[DIGEST_TEXT_SIZE];
+	struct template_set *set = NULL;
+	int r = template_set_new(options->template_dir, &set, err);
 
-	return build_one(options, options->definition, false, root_version, err);
+	if (r == 0)
+		r = build_one(options, set, options->definition, false, root_version, err);
+	template_set_free(set);
+	return r;
 }

@@ -19,6 +19,18 @@ static void end_tracked(void)
 		(void)pidfd_send_signal(state.pidfd, SIGTERM, NULL, 0);
 }
 
+/* Of that signal, by its default action. The next build takes away what is left. */
+static void end_at_once(int sig)
+{
+	sigset_t set;
+
+	(void)signal(sig, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	(void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	(void)raise(sig);
+}
+
 static void *wait_for_signal(void *arg)
 {
 	const sigset_t *set = arg;
@@ -28,6 +40,8 @@ static void *wait_for_signal(void *arg)
 		if (sigwait(set, &sig) != 0)
 			continue;
 		pthread_mutex_lock(&state.lock);
+		if (state.requested)
+			end_at_once(sig);
 		state.requested = true;
 		end_tracked();
 		pthread_mutex_unlock(&state.lock);

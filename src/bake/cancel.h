@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ctrl-C during a build: ends the program that the build waits for, so that the build fails at that
- * step and cleans up as after any failure.
+ * step and cleans up as after any failure. A second one ends the build itself at once, whatever it waits for.
  *
  * One build runs in a process; the state of this module is that process's, as its signals are.
  */

@@ -137,11 +137,7 @@ static int explain(struct bake_vm *b, const struct engine_ops *ops, struct err *
 /* Starts the machine and waits for its agent. */
 static int boot(const struct snapshot_job *job, struct bake_vm *b, struct err *err)
 {
-	_cleanup_free_ char *memory = fs_join(job->image->dir, "memory");
-	const struct vm_spec spec = {.image = job->image,
-		.dir = job->work_dir,
-		.cold = true,
-		.memory_path = memory};
+	const struct vm_spec spec = {.image = job->image, .dir = job->work_dir, .cold = true};
 	int r = link_hub_new(&b->hub, err);
 
 	if (r == 0)

@@ -10,8 +10,10 @@
 /* The link (api/link.md). */
 #define LIMIT_FRAME_BYTES KIB(64)    /* payload of one frame */
 #define LIMIT_STREAM_WINDOW KIB(256) /* unacknowledged bytes of one direction of a stream */
-#define LIMIT_OPEN_BYTES KIB(256)    /* a whole OPEN request: longer than any argv entry may be */
-#define LIMIT_STREAMS 64             /* at once on one link */
+#define LIMIT_CONTROL_BYTES \
+	KIB(4) /* of that, kept for EVENTs of the host where DATA fills the rest */
+#define LIMIT_OPEN_BYTES KIB(256) /* a whole OPEN request: longer than any argv entry may be */
+#define LIMIT_STREAMS 64          /* at once on one link */
 
 /* The HTTP API. */
 #define LIMIT_JSON_BODY_BYTES MIB(17) /* a cell of LIMIT_CODE_BYTES, escaped, and its envelope */
@@ -28,7 +30,7 @@
 #define LIMIT_STREAM_TEXT_BYTES MIB(1) /* each of stdout and stderr */
 #define LIMIT_RESULTS_BYTES MIB(32)    /* all results of a cell */
 #define LIMIT_EVENT_BYTES MIB(32)      /* one event of a cell, reassembled */
-#define LIMIT_EVENT_VALUES (1 << 20)   /* JSON values in it: each takes some 100 bytes once parsed */
+#define LIMIT_EVENT_VALUES (1 << 20) /* JSON values in it: each takes some 100 bytes once parsed */
 
 /* Sandboxes. */
 #define LIMIT_SANDBOXES 1000

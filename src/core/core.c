@@ -249,6 +249,7 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 	if (r == 0)
 		r = put_row(core, sb, err);
 	count_create(core, sb, r == 0);
+	sandbox_touch(sb); /* the start does not count */
 	/* A delete that came meanwhile waits for us, so the state is still CREATING. */
 	(void)sandbox_set_state(sb, r == 0 ? SANDBOX_RUNNING : SANDBOX_STOPPING);
 	if (r < 0) {
@@ -428,6 +429,7 @@ static int adopt_one(struct sandbox *sb, void *user)
 	(void)snprintf(why, sizeof(why), "%s while no daemon ran", err_msg(&err));
 	(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* from which it fails */
 	(void)sandbox_fail(sb, why);
+	core->ops->kill_left(sb->dir); /* one that runs but can't be reached */
 	return 0;
 }
 

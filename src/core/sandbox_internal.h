@@ -29,9 +29,9 @@ struct sandbox {
 	atomic_llong expires_mono_ms;
 	struct sandbox *next; /* under core->lock */
 
-	atomic_bool ended;        /* the machine's process has ended: the keeper sees to it */
-	atomic_llong broken_ms;   /* since when (clock_mono_ms()) its link is dead; 0: it is not */
-	char broken_why[256];     /* written once, before `broken_ms` */
+	atomic_bool ended;      /* the machine's process has ended: the keeper sees to it */
+	atomic_llong broken_ms; /* since when (clock_mono_ms()) its link is dead; 0: it is not */
+	char broken_why[256];   /* written once, before `broken_ms` */
 
 	pthread_mutex_t teardown; /* held by who takes the machine apart; before `lock` */
 	pthread_mutex_t lock;     /* protects all below */

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
@@ -274,11 +275,22 @@ int template_list(struct template_set *set, struct template ***ret, size_t *ret_
 int template_remove(struct template_set *set, const char *name, struct err *err)
 {
 	_cleanup_template_ struct template *t = NULL;
-	_cleanup_free_ char *dir = NULL;
+	_cleanup_free_ char *dir = NULL, *current = NULL, *lock = NULL;
+	_cleanup_close_ int lock_fd = -1;
 	int r = template_get(set, name, &t, err);
 
 	if (r < 0 && r != -ESTALE) /* what can't be used may still be removed */
 		return r;
 	dir = fs_join(set->dir, name);
+	current = fs_join(dir, "current");
+	lock = fs_join(dir, ".lock");
+	/* Held by builds. Where it can't be opened there is none, or the removal fails in the same way. */
+	lock_fd = open(lock, O_RDWR | O_CLOEXEC);
+	if (lock_fd >= 0 && flock(lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return err_set(err, ERR_CONFLICT, -EBUSY,
+			"template %s is being built: wait for the end of that", name);
+	/* First what it is found by, so that nobody starts from half of it. */
+	if (unlink(current) < 0 && errno != ENOENT)
+		return err_set_errno(err, -errno, "can't remove %s", current);
 	return fs_remove_tree(dir, err);
 }

@@ -70,5 +70,5 @@ int template_check_engine(const struct template *t, const struct engine_info *en
 /* All that can be read, by name; the caller frees each and the array. */
 int template_list(struct template_set *set, struct template ***ret, size_t *ret_n, struct err *err);
 
-/* Removes it. ERR_TEMPLATE_NOT_FOUND. */
+/* Removes it. ERR_TEMPLATE_NOT_FOUND; -EBUSY (ERR_CONFLICT) while it is being built. */
 int template_remove(struct template_set *set, const char *name, struct err *err);

@@ -16,6 +16,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -178,6 +179,18 @@ static void wait_for_signal(const sigset_t *signals)
 	(void)pthread_sigmask(SIG_UNBLOCK, signals, NULL);
 }
 
+/* A sandbox takes three, a request up to three: more than the 1,024 that most systems give at first. */
+static void allow_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE,
+		&limit); /* the soft limit may always rise up to the hard one */
+}
+
 static void prepare_process(const struct serve_config *config, sigset_t *ret_signals)
 {
 	static const char *const levels[] = {[LOG_ERROR] = "error",
@@ -193,6 +206,9 @@ static void prepare_process(const struct serve_config *config, sigset_t *ret_sig
 	(void)mallopt(M_ARENA_MAX, HEAPS_MAX);
 	(void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGCHLD,
+		SIG_DFL); /* ignored, it would take the exit status of our children away */
+	allow_descriptors();
 	(void)sigemptyset(ret_signals);
 	(void)sigaddset(ret_signals, SIGTERM);
 	(void)sigaddset(ret_signals, SIGINT);

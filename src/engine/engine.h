@@ -61,8 +61,9 @@ struct machine_image {
 struct vm_spec {
 	const struct machine_image *image;
 	const char *dir; /* absolute, the vm's own; `scratch.ext4` in it is its writable disk */
-	bool cold;       /* boot the kernel; else restore from the image's memory and devices */
-	const char *memory_path; /* cold only: file to be created that becomes the image's memory */
+	/* Boot the kernel, with the image's memory as a file to be created; else restore from its memory and
+	 * devices. */
+	bool cold;
 };
 
 enum { VM_CONSOLE_BYTES = 4096 };

@@ -7,7 +7,8 @@
 
 /*
  * True when /dev/kvm opens and a vCPU runs 64-bit code at hardware speed; why[] says what was found
- * either way, in words for a log line. Takes less than 0.2 s.
+ * either way, in words for a log line. Takes less than 0.2 s, at most 2 s. Not for two threads at once (it borrows
+ * SIGRTMIN for a moment).
  *
  * Opening the device is not enough: some clouds offer a KVM that interprets guests instruction by
  * instruction, 1,000 times slower than the hardware and slower than QEMU's own translation, and on

@@ -19,6 +19,7 @@
  * QEMU is the wall between the guest and this machine, and may be taken over by its guest: it runs with
  * its seccomp filter on (no new programs, no other ids), without network, without default devices.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -168,9 +169,24 @@ static void addf(struct args *a, const char *fmt, ...)
 	add(a, arg);
 }
 
+/* A path as the value of an option: QEMU takes a comma for the end of it unless there are two. */
+static char *option_path(const char *dir, const char *name)
+{
+	_cleanup_free_ char *path = fs_join(dir, name);
+	char *escaped = xcalloc(2 * strlen(path) + 1, 1), *out = escaped;
+
+	for (const char *p = path; *p; p++) {
+		if (*p == ',')
+			*out++ = ',';
+		*out++ = *p;
+	}
+	return escaped;
+}
+
 static void add_machine(struct args *a, const struct vm_spec *spec)
 {
 	const struct machine_image *image = spec->image;
+	_cleanup_free_ char *memory = option_path(image->dir, "memory");
 
 	add(a, PROGRAM);
 	add(a, "-nodefaults");
@@ -193,28 +209,25 @@ static void add_machine(struct args *a, const struct vm_spec *spec)
 	add(a, "-m");
 	addf(a, "%lluM", (unsigned long long)(image->memory_bytes >> 20));
 	add(a, "-object");
-	if (spec->cold)
-		addf(a, "memory-backend-file,id=ram,size=%llu,mem-path=%s,share=on",
-			(unsigned long long)image->memory_bytes, spec->memory_path);
-	else
-		addf(a, "memory-backend-file,id=ram,size=%llu,mem-path=%s/memory,share=off",
-			(unsigned long long)image->memory_bytes, image->dir);
+	addf(a, "memory-backend-file,id=ram,size=%llu,mem-path=%s,share=%s",
+		(unsigned long long)image->memory_bytes, memory, spec->cold ? "on" : "off");
 }
 
 static void add_devices(struct args *a, const struct vm_spec *spec)
 {
+	_cleanup_free_ char *base = option_path(spec->image->dir, "rootfs.ext4");
+
 	add(a, "-global");
 	add(a, "virtio-mmio.force-legacy=false");
-	/* The templates' folder holds no commas: their names are checked. */
 	add(a, "-drive");
-	addf(a, "if=none,id=base,file=%s/rootfs.ext4,format=raw,readonly=on,file.locking=off",
-		spec->image->dir);
+	addf(a, "if=none,id=base,file=%s,format=raw,readonly=on,file.locking=off", base);
 	add(a, "-device");
 	add(a, "virtio-blk-device,drive=base,serial=base");
 	add(a, "-drive");
 	add(a, "if=none,id=scratch,file=scratch.ext4,format=raw,discard=unmap,file.locking=off");
 	add(a, "-device");
-	add(a, "virtio-blk-device,drive=scratch,serial=scratch");
+	/* Without werror a full disk of ours would stop the machine, and nobody lets it go on. */
+	add(a, "virtio-blk-device,drive=scratch,serial=scratch,werror=report,rerror=report");
 	add(a, "-device");
 	add(a, "virtio-rng-device");
 	add(a, "-device");
@@ -410,16 +423,27 @@ static int read_vm_json(const char *dir, pid_t *ret_pid, uint64_t *ret_started,
 	return 0;
 }
 
+/* Whether that process is the QEMU of the folder: it works in it. Its pidfd is open, so the pid is its own. */
+static bool works_in(pid_t pid, const struct stat *dir)
+{
+	char path[64];
+	struct stat cwd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/cwd", (int)pid);
+	return stat(path, &cwd) == 0 && cwd.st_dev == dir->st_dev && cwd.st_ino == dir->st_ino;
+}
+
 static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
 {
 	_cleanup_close_ int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	uint64_t started = 0, now;
 	enum accel accel = ACCEL_TCG;
+	struct stat st;
 	struct vm *vm;
 	pid_t pid = 0;
 	int r;
 
-	if (dir_fd < 0)
+	if (dir_fd < 0 || fstat(dir_fd, &st) < 0)
 		return err_set_errno(err, -errno, "can't open %s", dir);
 	r = read_vm_json(dir, &pid, &started, &accel, err);
 	if (r < 0)
@@ -428,7 +452,7 @@ static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
 	vm->pid = pid;
 	vm->pidfd = pidfd_open(pid, 0);
 	/* The pid may be another process by now; once the pidfd is open it can't change any more. */
-	if (vm->pidfd < 0 || start_time(pid, &now) < 0 || now != started)
+	if (vm->pidfd < 0 || start_time(pid, &now) < 0 || now != started || !works_in(pid, &st))
 		r = err_set(err, ERR_ENGINE, -ESRCH, "its QEMU has ended");
 	if (r == 0)
 		r = connect_vm(vm, dir_fd, err);
@@ -438,6 +462,29 @@ static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
 	}
 	*ret = vm;
 	return 0;
+}
+
+/* By its folder alone: who started it may have died before vm.json was written. */
+static void qemu_kill_left(const char *dir)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+	struct stat st;
+	uint64_t pid;
+
+	while (proc && stat(dir, &st) == 0 && (e = readdir(proc))) {
+		_cleanup_close_ int pidfd = -1;
+
+		if (parse_u64(e->d_name, 2, INT32_MAX, &pid) < 0 || !works_in((pid_t)pid, &st))
+			continue;
+		pidfd = pidfd_open((pid_t)pid, 0);
+		if (pidfd < 0 || !works_in((pid_t)pid, &st))
+			continue;
+		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0); /* fails when it has ended */
+		(void)spawn_ended(pidfd, -1);
+	}
+	if (proc)
+		(void)closedir(proc);
 }
 
 static int qemu_save_devices(struct vm *vm, const char *path, struct err *err)
@@ -499,7 +546,9 @@ static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 		(void)snprintf(msg, size, "its kernel panicked: %s", line);
 	} else if (vm->status > 128) {
 		(void)snprintf(msg, size, "QEMU was killed by signal %d%s", vm->status - 128,
-			vm->status == 128 + SIGKILL ? " (out of memory on this machine?)" : "");
+			vm->status == 128 + SIGKILL          ? " (out of memory on this machine?)"
+				: vm->status == 128 + SIGBUS ? " (the disk is full?)"
+							     : "");
 	} else if (vm->status > 0 && fs_read(path, MIB(1), &log, &len, NULL) == 0) {
 		last_line(log, len, line, sizeof(line));
 		(void)snprintf(msg, size, "QEMU ended: %s", line);
@@ -522,6 +571,7 @@ const struct engine_ops qemu_ops = {
 	.probe = qemu_probe,
 	.start = qemu_start,
 	.adopt = qemu_adopt,
+	.kill_left = qemu_kill_left,
 	.save_devices = qemu_save_devices,
 	.why_dead = qemu_why_dead,
 	.free = qemu_free,

@@ -100,7 +100,7 @@ static void add_result(struct cell *cell, const json_t *event)
 	json_t *bundle = cell_bundle(json_object_get(event, "data"));
 	json_t *id = json_object_get(event, "display_id");
 	size_t at = json_array_size(cell->results);
-	size_t bytes = bundle_bytes(bundle);
+	size_t bytes = bundle_bytes(bundle) + json_string_length(id);
 
 	if (json_is_true(json_object_get(event, "update")) && json_is_string(id))
 		at = find_display(cell, json_string_value(id));
@@ -110,7 +110,8 @@ static void add_result(struct cell *cell, const json_t *event)
 		return;
 	}
 	if (at < json_array_size(cell->results)) {
-		cell->results_bytes -= bundle_bytes(json_array_get(cell->results, at));
+		cell->results_bytes -=
+			bundle_bytes(json_array_get(cell->results, at)) + json_string_length(id);
 		cell->results_bytes += bytes;
 		(void)json_array_set_new(cell->results, at, bundle);
 		return;

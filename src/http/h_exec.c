@@ -32,7 +32,8 @@ int command_read(const json_t *body, struct command *ret, struct err *err)
 		r = json_in_str(body, "user", USER_BYTES_MAX, &ret->user, err);
 	/* All of it fits the stream's window: it can be sent before any output is read. */
 	if (r == 0)
-		r = json_in_str(body, "stdin", LIMIT_STREAM_WINDOW, &ret->input, err);
+		r = json_in_str(body, "stdin", LIMIT_STREAM_WINDOW - LIMIT_CONTROL_BYTES,
+			&ret->input, err);
 	if (r == 0)
 		r = json_in_env(body, "env", &ret->env, err);
 	if (r == 0)

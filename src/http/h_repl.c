@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "http/cell.h"
 #include "http/command.h"
+#include "http/event_body.h"
 #include "http/handlers.h"
 #include "http/json_in.h"
 #include "http/relay.h"
@@ -120,6 +121,8 @@ static int open_cell(struct sandbox *sb, const struct cell_request *c, int clien
 static int gather(struct link_stream *s, int client_fd, struct cell *cell, json_t **ret_ok,
 	struct err *err)
 {
+	CLEANUP(event_body_done) struct event_body body = event_body_init();
+
 	for (;;) {
 		struct link_event ev;
 		bool over;
@@ -127,10 +130,14 @@ static int gather(struct link_stream *s, int client_fd, struct cell *cell, json_
 
 		if (r < 0)
 			return r;
-		if (ev.type == LINK_DATA)
+		if (ev.type == LINK_DATA && ev.channel == LINK_CH_BODY) {
+			event_body_push(&body, ev.data, ev.len);
+		} else if (ev.type == LINK_DATA) {
 			cell_output(cell, ev.channel == LINK_CH_STDERR, ev.data, ev.len);
-		else if (ev.type == LINK_EVENT)
+		} else if (ev.type == LINK_EVENT) {
+			event_body_merge(&body, ev.json);
 			cell_event(cell, ev.json);
+		}
 		over = ev.type == LINK_CLOSE;
 		if (over)
 			*ret_ok = json_incref(ev.json);

@@ -72,9 +72,13 @@ static int take_event(struct relay *r, const struct link_event *ev, struct err *
 
 	switch (ev->type) {
 	case LINK_DATA:
-		n = emit_text(r, ev->channel, ev->data, ev->len, err);
+		if (ev->channel == LINK_CH_BODY)
+			event_body_push(&r->body, ev->data, ev->len);
+		else
+			n = emit_text(r, ev->channel, ev->data, ev->len, err);
 		break;
 	case LINK_EVENT:
+		event_body_merge(&r->body, ev->json);
 		n = r->ops->on_event ? r->ops->on_event(r, ev->json, err) : 0;
 		break;
 	case LINK_CLOSE:
@@ -155,6 +159,7 @@ static void relay_free(void *user)
 
 	link_stream_free(r->stream);
 	sandbox_unref(r->sb);
+	event_body_done(&r->body);
 	buf_done(&r->out);
 	free(r);
 }
@@ -175,6 +180,7 @@ int relay_start(struct http_req *req, struct http_resp *resp, const struct relay
 	r->client_fd = req->client_fd;
 	r->deadline_ms = -1;
 	r->out = buf_init(OUT_BYTES_MAX);
+	r->body = event_body_init();
 	*ret = r;
 	return http_resp_stream(resp, "text/event-stream; charset=utf-8", -1, &relay_stream, r);
 }

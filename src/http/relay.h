@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "core/core.h"
+#include "http/event_body.h"
 #include "http/http.h"
 #include "http/utf8_stream.h"
 #include "link/link.h"
@@ -35,6 +36,7 @@ struct relay {
 	int64_t deadline_ms;        /* clock_mono_ms(), -1: never */
 	int64_t timeout_ms;         /* what the client asked for, for the words of a timeout */
 	struct utf8_stream text[2]; /* of stdout, stderr */
+	struct event_body body;     /* of the next event */
 	uint64_t seq;               /* of the next event */
 	struct buf out;             /* not sent yet */
 	size_t sent;                /* bytes of `out` that are sent all the same */

@@ -43,8 +43,6 @@ enum {
 	RESYNC_BYTES_MAX = 16 << 20,
 	/* A guest that has not taken a frame after so long is dead: the agent reads whatever else happens. */
 	TX_FRAME_MS = 30000,
-	/* Of the window, kept for EVENTs: they must get through where DATA has filled the rest. */
-	CONTROL_WINDOW = 4 << 10,
 	HELLO_BYTES = LINK_NONCE_BYTES + 4,
 	/* Of all queues of a link: twice what full windows hold, so that only a guest that fills many windows
 	 * with crumbs (each costs a chunk of its own) gets there. */
@@ -695,7 +693,8 @@ static int gather_event(struct link_stream *s, const struct chunk *c, json_t **r
 		buf_done(&s->event_buf);
 	if (c->arg & LINK_MORE)
 		return 0;
-	if (s->event_buf.len && count_values(s->event_buf.data, s->event_buf.len) > LIMIT_EVENT_VALUES)
+	if (s->event_buf.len &&
+		count_values(s->event_buf.data, s->event_buf.len) > LIMIT_EVENT_VALUES)
 		s->event_lost = s->event_buf.len;
 	if (s->event_lost)
 		*ret = json_pack("{s:s, s:I}", "type", "dropped", "bytes",
@@ -803,9 +802,9 @@ static ssize_t take_window(struct link_stream *s, size_t want, int64_t deadline_
 		pthread_mutex_lock(&link->lock);
 		dead = link->dead;
 		closed = s->closed;
-		n = dead || closed || s->tx_window <= CONTROL_WINDOW
+		n = dead || closed || s->tx_window <= LIMIT_CONTROL_BYTES
 			? 0
-			: MIN(want, s->tx_window - CONTROL_WINDOW);
+			: MIN(want, s->tx_window - LIMIT_CONTROL_BYTES);
 		s->tx_window -= n;
 		pthread_mutex_unlock(&link->lock);
 		if (dead)
@@ -859,7 +858,7 @@ int link_control(struct link_stream *s, json_t *event, struct err *err)
 	json_decref(event);
 	if (!text)
 		return err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
-	assert(len <= CONTROL_WINDOW); /* ours, never a client's */
+	assert(len <= LIMIT_CONTROL_BYTES); /* ours, never a client's */
 	pthread_mutex_lock(&s->link->lock);
 	fits = len <= s->tx_window;
 	if (fits)

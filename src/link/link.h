@@ -58,7 +58,7 @@ struct link_event {
 	/* Owned by the event: an object, of EVENT and of CLOSE (its "ok"). An EVENT that is larger than our limits
 	 * comes as {"type":"dropped","bytes":N}. */
 	json_t *json;
-	void *chunk;  /* private */
+	void *chunk; /* private */
 };
 
 /*

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdarg.h>
+#include <stdbool.h>
 
 struct store {
 	sqlite3 *db;
@@ -31,9 +32,13 @@ static const char *const migrations[] = {
 
 static int db_error(struct store *s, struct err *err)
 {
-	int os = sqlite3_errcode(s->db) == SQLITE_FULL ? -ENOSPC : -EIO;
+	/* Where it can't grow its shared memory SQLite speaks of an I/O error. */
+	bool full = sqlite3_errcode(s->db) == SQLITE_FULL ||
+		((sqlite3_errcode(s->db) & 0xFF) == SQLITE_IOERR &&
+			sqlite3_system_errno(s->db) == ENOSPC);
+	int os = full ? -ENOSPC : -EIO;
 
-	return err_set(err, os == -ENOSPC ? ERR_NO_SPACE : ERR_INTERNAL, os, "the registry: %s",
+	return err_set(err, full ? ERR_NO_SPACE : ERR_INTERNAL, os, "the registry: %s",
 		sqlite3_errmsg(s->db));
 }
 

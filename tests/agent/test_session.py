@@ -381,3 +381,10 @@ def test_code_of_many_megabytes(link: Link, s: str) -> None:
         stream.end()
         stream.result()
     assert "too long" in e.value.message
+
+
+def test_body_of_an_event_is_passed_on(link: Link, s: str) -> None:
+    result, stream = run(link, "frame('b', b'\\xff' * 600_000); frame('b', b'end'); event({'type': 'result'})")
+    assert result["status"] == "ok"
+    assert bytes(stream.data[0]) == b"\xff" * 600_000 + b"end"
+    assert [kind for kind, _ in stream.log][-1] == "event"

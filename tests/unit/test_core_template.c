@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Baked templates: good, damaged and stale manifests, names, aliases, and what the errors say. */
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "core/template.h"
@@ -209,6 +211,25 @@ static void test_no_manifest(void **state)
 	template_set_free(set);
 }
 
+static void test_remove_while_built(void **state)
+{
+	struct template_set *set = open_set(*state);
+	_cleanup_free_ char *lock = NULL;
+	_cleanup_close_ int fd = -1;
+	struct err err = {0};
+
+	bake(*state, "a", "");
+	assert_true(asprintf(&lock, "%s/a/.lock", (const char *)*state) > 0);
+	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(template_remove(set, "a", &err), -EBUSY);
+	assert_int_equal(err.kind, ERR_CONFLICT);
+	assert_int_equal(flock(fd, LOCK_UN), 0);
+	assert_int_equal(template_remove(set, "a", &err), 0);
+	assert_int_equal(access(lock, F_OK), -1);
+	template_set_free(set);
+}
+
 static void test_list_and_remove(void **state)
 {
 	struct template_set *set = open_set(*state);
@@ -301,6 +322,7 @@ int main(void)
 		scratch_test(test_damaged),
 		scratch_test(test_no_manifest),
 		scratch_test(test_list_and_remove),
+		scratch_test(test_remove_while_built),
 		cmocka_unit_test(test_names),
 		scratch_test(test_engine),
 	};

@@ -174,6 +174,29 @@ static void test_too_many_results(void **state)
 }
 
 /* Members of the wrong type are as good as absent. */
+/* A display's name counts as much as what it shows. */
+static void test_long_names(void **state)
+{
+	struct cell cell;
+	_cleanup_free_ char *name = xcalloc(1, MIB(1) + 1);
+	json_t *result;
+
+	memset(name, 'n', MIB(1));
+	cell_init(&cell);
+	for (int i = 0; i < 40; i++) {
+		json_t *json =
+			json_pack("{s:s, s:s, s:{}}", "type", "result", "display_id", name, "data");
+
+		cell_event(&cell, json);
+		json_decref(json);
+	}
+	assert_true(json_array_size(cell.display_ids) < 32);
+	assert_true(cell.results_bytes <= LIMIT_RESULTS_BYTES);
+	result = answer(&cell, "{\"status\":\"ok\"}");
+	assert_true(json_is_true(json_object_get(result, "truncated")));
+	json_decref(result);
+}
+
 static void test_lies(void **state)
 {
 	struct cell cell;
@@ -203,6 +226,7 @@ int main(void)
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_cuts),
 		cmocka_unit_test(test_too_many_results),
+		cmocka_unit_test(test_long_names),
 		cmocka_unit_test(test_lies),
 	};
 

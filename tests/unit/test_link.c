@@ -549,6 +549,94 @@ static void test_oversize_event(void **state)
 
 /* ---- tests: a hostile guest ---- */
 
+/* As much JSON as a part may hold, of values that cost far more than their text. */
+static void *send_values(void *arg)
+{
+	static _Thread_local struct frame f;
+	struct pair *p = arg;
+	size_t window = LIMIT_STREAM_WINDOW, sent = 0;
+	char *x = xcalloc(1, LIMIT_FRAME_BYTES);
+
+	for (size_t i = 0; i < LIMIT_FRAME_BYTES; i += 4)
+		memcpy(x + i, "[ ],", 4);
+	guest_text(p->guest_fd, LINK_EVENT, LINK_MORE, 1, "{\"a\":[");
+	window -= strlen("{\"a\":[");
+	while (sent < 2 * (size_t)LIMIT_EVENT_VALUES) {
+		while (window < LIMIT_FRAME_BYTES && guest_read(p->guest_fd, &f))
+			window += link_get_u32((const uint8_t *)f.payload);
+		guest_send(p->guest_fd, LINK_EVENT, LINK_MORE, 1, x, LIMIT_FRAME_BYTES);
+		window -= LIMIT_FRAME_BYTES;
+		sent += LIMIT_FRAME_BYTES;
+	}
+	while (window < 4 && guest_read(p->guest_fd, &f))
+		window += link_get_u32((const uint8_t *)f.payload);
+	guest_text(p->guest_fd, LINK_EVENT, 0, 1, "0]}");
+	free(x);
+	return NULL;
+}
+
+static void test_too_many_values(void **state)
+{
+	struct pair *p = *state;
+	_cleanup_stream_ struct link_stream *s = open_stream(p);
+	char want[64];
+	pthread_t guest;
+
+	(void)snprintf(want, sizeof(want), "{\"bytes\":%zu,\"type\":\"dropped\"}",
+		2 * (size_t)LIMIT_EVENT_VALUES + strlen("{\"a\":[0]}"));
+	assert_int_equal(pthread_create(&guest, NULL, send_values, p), 0);
+	json_is(s, LINK_EVENT, want);
+	assert_int_equal(pthread_join(guest, NULL), 0);
+}
+
+/* Commas in strings are none. */
+static void test_many_commas(void **state)
+{
+	struct pair *p = *state;
+	_cleanup_stream_ struct link_stream *s = open_stream(p);
+	char *x = xcalloc(1, LIMIT_FRAME_BYTES);
+	struct link_event ev;
+
+	memset(x, ',', LIMIT_FRAME_BYTES);
+	guest_text(p->guest_fd, LINK_EVENT, LINK_MORE, 1, "{\"\\\"a\":\"");
+	for (size_t n = 0; n < 2 * (size_t)LIMIT_EVENT_VALUES; n += LIMIT_FRAME_BYTES) {
+		struct frame f;
+
+		guest_send(p->guest_fd, LINK_EVENT, LINK_MORE, 1, x, LIMIT_FRAME_BYTES);
+		assert_int_equal(link_next(s, &ev, clock_mono_ms() + 1, -1, NULL), 0);
+		assert_true(guest_read(p->guest_fd, &f));
+		assert_int_equal(f.type, LINK_CREDIT);
+	}
+	guest_text(p->guest_fd, LINK_EVENT, 0, 1, "\"}");
+	next_is(s, &ev, LINK_EVENT);
+	assert_int_equal(json_string_length(json_object_get(ev.json, "\"a")),
+		2 * (size_t)LIMIT_EVENT_VALUES);
+	link_event_done(s, &ev);
+	free(x);
+}
+
+/* Windows full of frames of one byte: each costs us a chunk. */
+static void test_crumbs(void **state)
+{
+	struct pair *p = *state;
+	struct link_stream *all[8];
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		all[i] = open_stream(p);
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		char frames[1024][LINK_HEADER_BYTES + 1] = {0};
+
+		for (size_t k = 0; k < ARRAY_SIZE(frames); k++)
+			link_encode_header((uint8_t *)frames[k], LINK_DATA, LINK_CH_STDOUT,
+				(uint32_t)i + 1, 1);
+		for (size_t n = 0; n < LIMIT_STREAM_WINDOW; n += ARRAY_SIZE(frames))
+			guest_raw(p->guest_fd, frames, sizeof(frames));
+	}
+	dies(all[0], BROKEN);
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		link_stream_free(all[i]);
+}
+
 static void test_window_exceeded(void **state)
 {
 	struct pair *p = *state;
@@ -740,6 +828,30 @@ static void test_death_wakes_all(void **state)
 		assert_int_equal(all[i].r, -EPIPE);
 		link_stream_free(all[i].s);
 	}
+}
+
+static void note_death(void *user, const char *why)
+{
+	*(char **)user = strdup(why);
+}
+
+static void test_on_dead(void **state)
+{
+	struct pair *p = *state;
+	_cleanup_free_ char *late = NULL;
+	char *why = NULL, *never = NULL;
+
+	link_on_dead(p->link, note_death, &never);
+	link_on_dead(p->link, note_death, &why);
+	link_fail(p->link, "first");
+	assert_string_equal(why, "first");
+	free(steal_ptr(&why));
+	link_fail(p->link, "second");
+	assert_null(why);
+	assert_null(never);
+	link_on_dead(p->link, note_death, &late);
+	assert_string_equal(late, "first");
+	link_on_dead(p->link, NULL, NULL);
 }
 
 /* What came before the death is still there. */
@@ -971,6 +1083,9 @@ int main(void)
 		T(test_send_to_closed),
 		T(test_credit_is_given),
 		T(test_oversize_event),
+		T(test_too_many_values),
+		T(test_many_commas),
+		T(test_crumbs),
 		T(test_window_exceeded),
 		T(test_too_much_credit),
 		T(test_short_credit),
@@ -989,6 +1104,7 @@ int main(void)
 		T(test_hello_twice),
 		T(test_after_death),
 		T(test_death_wakes_all),
+		T(test_on_dead),
 		T(test_death_after_close),
 		cmocka_unit_test(test_resync),
 		cmocka_unit_test(test_resync_slowly),
