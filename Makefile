@@ -7,7 +7,7 @@ T ?= 60
 
 .PHONY: all demo test bench check setup format lint clean fuzz
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD)
 
 setup:
 	@scripts/setup

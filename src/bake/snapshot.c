@@ -147,7 +147,7 @@ static int boot(const struct snapshot_job *job, struct bake_vm *b, struct err *e
 	cancel_track(b->vm->pidfd);
 	r = link_new(b->hub, vm_take_link(b->vm), false, &b->link, err);
 	if (r == 0)
-		r = link_call(b->link, first_resume(), BOOT_TIMEOUT_MS, NULL, err);
+		r = link_call(b->link, first_resume(), BOOT_TIMEOUT_MS, -1, NULL, err);
 	return r < 0 ? explain(b, job->ops, err) : 0;
 }
 
@@ -161,8 +161,8 @@ static int warm(const struct snapshot_job *job, struct bake_vm *b, struct err *e
 	progress_step(job->progress, "Warming the kernel (imports, first plot, first table)");
 	r = put_runtime(b->link, job->runtime_dir, err);
 	if (r == 0)
-		r = link_call(b->link, json_pack("{s:s}", "op", "warm"), WARM_TIMEOUT_MS, &facts,
-			err);
+		r = link_call(b->link, json_pack("{s:s}", "op", "warm"), WARM_TIMEOUT_MS, -1,
+			&facts, err);
 	json_decref(facts);
 	return r < 0 ? explain(b, job->ops, err) : 0;
 }

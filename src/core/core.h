@@ -112,8 +112,8 @@ void sandbox_touch(struct sandbox *sb);
  */
 int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, struct err *err);
 /* link_call() on it. */
-int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, json_t **ret,
-	struct err *err);
+int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
+	json_t **ret, struct err *err);
 
 /* After -EPIPE from a stream: replaces *err by why the sandbox died, waiting briefly for it to be
  * known. Returns the errno. */

@@ -366,7 +366,7 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 		return r;
 	r = attach(sb, hub, vm, false, err);
 	if (r == 0)
-		r = link_call(sb->link, resume_request(sb), RESUME_TIMEOUT_MS, NULL, err);
+		r = link_call(sb->link, resume_request(sb), RESUME_TIMEOUT_MS, -1, NULL, err);
 	if (r == -EPIPE)
 		explain_boot_failure(sb, ops, err);
 	if (r < 0)
@@ -387,8 +387,8 @@ int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_
 		return r;
 	r = attach(sb, hub, vm, true, err);
 	if (r == 0)
-		r = link_call(sb->link, json_pack("{s:s}", "op", "stats"), ADOPT_TIMEOUT_MS, NULL,
-			err);
+		r = link_call(sb->link, json_pack("{s:s}", "op", "stats"), ADOPT_TIMEOUT_MS, -1,
+			NULL, err);
 	return r;
 }
 
@@ -492,8 +492,8 @@ int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, 
 	return r == -EPIPE ? sandbox_explain(sb, err) : r;
 }
 
-int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, json_t **ret,
-	struct err *err)
+int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
+	json_t **ret, struct err *err)
 {
 	struct link *link = take_link(sb, err);
 	int r;
@@ -502,7 +502,7 @@ int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, json_t
 		json_decref(request);
 		return -EHOSTDOWN;
 	}
-	r = link_call(link, request, timeout_ms, ret, err);
+	r = link_call(link, request, timeout_ms, hangup_fd, ret, err);
 	link_unref(link);
 	return r == -EPIPE ? sandbox_explain(sb, err) : r;
 }

@@ -49,6 +49,7 @@ enum {
 	VERSION_MIN = 702, /* 7.2: Debian 12's, the oldest that was tried */
 	QMP_TIMEOUT_MS = 30000,
 	VM_JSON_MAX = 4096,
+	LOG_BYTES = 16 << 10, /* of what QEMU printed, looked at for the reason of its end */
 	/* Translated code that one VM may keep; QEMU's own default is a quarter of all memory. */
 	TCG_CACHE_MIB = 128,
 	ARGS_MAX = 64,
@@ -128,6 +129,16 @@ static void qemu_probe(struct engine_info *ret)
 }
 
 /* ---- start ---- */
+
+struct qemu_vm {
+	struct vm vm;
+	/*
+	 * Owned; what QEMU prints, -1 for an adopted one. A pipe, and no file: a guest can make QEMU complain as
+	 * often as it likes. Nobody reads it before the end; once it is full, or we are gone, QEMU's words are
+	 * lost (it does not wait, and ignores SIGPIPE).
+	 */
+	int log_fd;
+};
 
 /*
  * Named, for a snapshot moves between hosts only with a fixed model; less what QEMU can't translate,
@@ -310,8 +321,10 @@ static int write_vm_json(const struct vm *vm, struct err *err)
 
 static struct vm *new_vm(const char *dir, enum accel accel)
 {
-	struct vm *vm = xnew(struct vm);
+	struct qemu_vm *q = xnew(struct qemu_vm);
+	struct vm *vm = &q->vm;
 
+	q->log_fd = -1;
 	vm->ops = &qemu_ops;
 	vm->dir = strdup(dir);
 	if (!vm->dir)
@@ -331,14 +344,16 @@ static int connect_vm(struct vm *vm, int dir_fd, struct err *err)
 	return 0;
 }
 
-static int open_fds(const struct vm_spec *spec, int dir_fd, int fds[_FD_MAX], struct err *err)
+static int open_fds(const struct vm_spec *spec, int dir_fd, int fds[_FD_MAX], int *ret_log_fd,
+	struct err *err)
 {
 	_cleanup_free_ char *devices = fs_join(spec->image->dir, "devices");
+	int log_fds[2];
 
-	fds[FD_STDOUT] = fds[FD_STDERR] =
-		openat(dir_fd, "qemu.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (fds[FD_STDOUT] < 0)
-		return err_set_errno(err, -errno, "can't make %s/qemu.log", spec->dir);
+	if (pipe2(log_fds, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_set_errno(err, -errno, "can't make a pipe");
+	*ret_log_fd = log_fds[0];
+	fds[FD_STDOUT] = fds[FD_STDERR] = log_fds[1];
 	fds[FD_LINK] = unix_listen(dir_fd, "link.sock");
 	fds[FD_CONSOLE] = unix_listen(dir_fd, "console.sock");
 	fds[FD_QMP] = unix_listen(dir_fd, "qmp.sock");
@@ -373,7 +388,7 @@ static int qemu_start(const struct vm_spec *spec, struct vm **ret, struct err *e
 	add_machine(&args, spec);
 	add_devices(&args, spec);
 	add_start(&args, spec);
-	r = open_fds(spec, dir_fd, sp.fds, err);
+	r = open_fds(spec, dir_fd, sp.fds, &((struct qemu_vm *)vm)->log_fd, err);
 	if (r == 0)
 		r = connect_vm(vm, dir_fd, err);
 	if (r == 0) {
@@ -532,10 +547,14 @@ static void last_line(const char *text, size_t len, char *dst, size_t size)
 static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 {
 	static const char panic[] = "Kernel panic - not syncing: ";
-	_cleanup_free_ char *path = fs_join(vm->dir, "qemu.log"), *log = NULL;
+	const int log_fd = ((const struct qemu_vm *)vm)->log_fd;
+	char line[200], log[LOG_BYTES];
 	const char *at;
-	char line[200];
+	ssize_t n = -1;
 	size_t len;
+
+	if (log_fd >= 0)
+		n = read(log_fd, log, sizeof(log));
 
 	vm_drain_console(vm);
 	at = memmem(vm->console, vm->console_len, panic, strlen(panic));
@@ -549,8 +568,8 @@ static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 			vm->status == 128 + SIGKILL          ? " (out of memory on this machine?)"
 				: vm->status == 128 + SIGBUS ? " (the disk is full?)"
 							     : "");
-	} else if (vm->status > 0 && fs_read(path, MIB(1), &log, &len, NULL) == 0) {
-		last_line(log, len, line, sizeof(line));
+	} else if (vm->status > 0 && n > 0) {
+		last_line(log, (size_t)n, line, sizeof(line));
 		(void)snprintf(msg, size, "QEMU ended: %s", line);
 	} else if (vm->status < 0) {
 		(void)snprintf(msg, size, "QEMU ended"); /* not our child: its status is not ours */
@@ -562,7 +581,10 @@ static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 
 static void qemu_free(struct vm *vm)
 {
-	free(vm); /* this driver keeps nothing of its own */
+	struct qemu_vm *q = (struct qemu_vm *)vm;
+
+	cleanup_close(&q->log_fd);
+	free(q);
 }
 
 const struct engine_ops qemu_ops = {

@@ -306,7 +306,7 @@ int h_fs_stat(struct http_req *req, struct http_resp *resp, struct err *err)
 
 	if (r == 0)
 		r = sandbox_call(sb, json_pack("{s:s, s:s}", "op", "stat", "path", path),
-			CALL_TIMEOUT_MS, &ok, err);
+			CALL_TIMEOUT_MS, req->client_fd, &ok, err);
 	if (r < 0)
 		return r;
 	info = file_info(ok);
@@ -400,7 +400,7 @@ int h_fs_remove(struct http_req *req, struct http_resp *resp, struct err *err)
 
 	if (r == 0)
 		r = sandbox_call(sb, json_pack("{s:s, s:s}", "op", "remove", "path", path),
-			CALL_TIMEOUT_MS, NULL, err);
+			CALL_TIMEOUT_MS, req->client_fd, NULL, err);
 	return r < 0 ? r : http_resp_empty(resp, 204);
 }
 
@@ -416,7 +416,7 @@ int h_fs_mkdir(struct http_req *req, struct http_resp *resp, struct err *err)
 		r = http_req_sandbox(req, &sb, err);
 	if (r == 0)
 		r = sandbox_call(sb, json_pack("{s:s, s:s}", "op", "mkdir", "path", path),
-			CALL_TIMEOUT_MS, NULL, err);
+			CALL_TIMEOUT_MS, req->client_fd, NULL, err);
 	return r < 0 ? r : http_resp_json(resp, 200, json_pack("{s:s}", "path", path), err);
 }
 
@@ -437,6 +437,6 @@ int h_fs_move(struct http_req *req, struct http_resp *resp, struct err *err)
 	if (r == 0)
 		r = sandbox_call(sb,
 			json_pack("{s:s, s:s, s:s}", "op", "move", "path", from, "to", to),
-			CALL_TIMEOUT_MS, NULL, err);
+			CALL_TIMEOUT_MS, req->client_fd, NULL, err);
 	return r < 0 ? r : http_resp_json(resp, 200, json_pack("{s:s}", "path", to), err);
 }

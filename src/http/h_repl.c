@@ -285,21 +285,21 @@ int h_session_run(struct http_req *req, struct http_resp *resp, struct err *err)
 
 /* ---- sessions ---- */
 
-static int create_session(struct sandbox *sb, const char *id, const char *language,
-	const json_t *body, struct err *err)
+static int create_session(struct http_req *req, struct sandbox *sb, const char *id,
+	const char *language, struct err *err)
 {
 	const char *cwd = NULL;
 	json_t *env = NULL;
-	int r = json_in_str(body, "cwd", LIMIT_PATH_BYTES, &cwd, err);
+	int r = json_in_str(req->body, "cwd", LIMIT_PATH_BYTES, &cwd, err);
 
 	if (r == 0)
-		r = json_in_env(body, "env", &env, err);
+		r = json_in_env(req->body, "env", &env, err);
 	if (r < 0)
 		return r;
 	r = sandbox_call(sb,
 		json_pack("{s:s, s:s, s:s, s:s*, s:O*}", "op", "session_create", "session", id,
 			"language", language, "cwd", cwd, "env", env),
-		CALL_TIMEOUT_MS, NULL, err);
+		CALL_TIMEOUT_MS, req->client_fd, NULL, err);
 	return r;
 }
 
@@ -326,7 +326,7 @@ int h_session_create(struct http_req *req, struct http_resp *resp, struct err *e
 	if (r < 0)
 		return r;
 	session_id_make(id);
-	r = create_session(sb, id, language, req->body, err);
+	r = create_session(req, sb, id, language, err);
 	if (r < 0 && err->kind == ERR_UNSUPPORTED)
 		return err_set(err, ERR_INVALID, r,
 			"this sandbox's template has no kernel for \"%s\"; code-interpreter has one for "
@@ -361,8 +361,8 @@ int h_session_list(struct http_req *req, struct http_resp *resp, struct err *err
 	int r = http_req_sandbox(req, &sb, err);
 
 	if (r == 0)
-		r = sandbox_call(sb, json_pack("{s:s}", "op", "session_list"), CALL_TIMEOUT_MS, &ok,
-			err);
+		r = sandbox_call(sb, json_pack("{s:s}", "op", "session_list"), CALL_TIMEOUT_MS,
+			req->client_fd, &ok, err);
 	if (r < 0)
 		return r;
 	list = json_array();
@@ -384,7 +384,7 @@ static int call_session(struct http_req *req, const char *op, json_t **ret, stru
 	if (r < 0)
 		return r;
 	return sandbox_call(sb, json_pack("{s:s, s:s}", "op", op, "session", req->params[1]),
-		CALL_TIMEOUT_MS, ret, err);
+		CALL_TIMEOUT_MS, req->client_fd, ret, err);
 }
 
 int h_session_delete(struct http_req *req, struct http_resp *resp, struct err *err)
@@ -452,14 +452,14 @@ static int run_kernel(struct http_req *req, struct http_resp *resp, struct sandb
 
 	memcpy(id, lead, sizeof(lead));
 	session_id_make(id + strlen(lead));
-	r = create_session(sb, id, language, req->body, err);
+	r = create_session(req, sb, id, language, err);
 	if (r < 0)
 		return r;
 	c->session = id;
 	r = run_cell(sb, c, req->client_fd, ret, &resp->details, err);
 	/* When it fails the sandbox is gone, and the session with it. */
 	(void)sandbox_call(sb, json_pack("{s:s, s:s}", "op", "session_delete", "session", id),
-		CALL_TIMEOUT_MS, NULL, NULL);
+		CALL_TIMEOUT_MS, -1, NULL, NULL);
 	c->session = NULL; /* it was ours */
 	return r;
 }

@@ -95,9 +95,10 @@ void link_cancel(struct link_stream *s);
 
 /*
  * A request without body or events: opens, waits, and returns the "ok" object of the answer
- * (owned by the caller) in *ret, unless ret is NULL. -ETIMEDOUT (ERR_TIMEOUT) after timeout_ms.
+ * (owned by the caller) in *ret, unless ret is NULL. -ETIMEDOUT (ERR_TIMEOUT) after timeout_ms; -ECONNRESET
+ * when hangup_fd (or -1) was closed by its peer: the guest is then told to stop.
  */
-int link_call(struct link *link, json_t *request, int64_t timeout_ms, json_t **ret,
+int link_call(struct link *link, json_t *request, int64_t timeout_ms, int hangup_fd, json_t **ret,
 	struct err *err);
 
 DEFINE_CLEANUP(struct link_stream *, link_stream_free)

@@ -394,6 +394,8 @@ static void test_hang_up(void **state)
 		assert_true(guest_read(p->guest_fd, &f));
 	}
 	assert_int_equal(link_send(s, big, LIMIT_FRAME_BYTES, -1, client[0], &err), -ECONNRESET);
+	assert_int_equal(link_call(p->link, json_object(), 60000, client[0], NULL, &err),
+		-ECONNRESET);
 	(void)close(client[0]);
 	free(big);
 }
@@ -793,7 +795,7 @@ static void test_after_death(void **state)
 	assert_int_equal(link_end(s, &err), -EPIPE);
 	assert_int_equal(link_control(s, json_object(), &err), -EPIPE);
 	assert_int_equal(link_open(p->link, json_object(), &more, &err), -EPIPE);
-	assert_int_equal(link_call(p->link, json_object(), 10000, NULL, &err), -EPIPE);
+	assert_int_equal(link_call(p->link, json_object(), 10000, -1, NULL, &err), -EPIPE);
 	assert_non_null(strstr(err.msg, "its kernel panicked"));
 	assert_null(more);
 }
@@ -1006,15 +1008,16 @@ static void test_call(void **state)
 	pthread_t guest;
 
 	assert_int_equal(pthread_create(&guest, NULL, echo, p), 0);
-	assert_int_equal(link_call(p->link, json_pack("{s:i}", "n", 7), 60000, &ret, &err), 0);
+	assert_int_equal(link_call(p->link, json_pack("{s:i}", "n", 7), 60000, -1, &ret, &err), 0);
 	assert_int_equal(json_integer_value(json_object_get(ret, "n")), 7);
 	json_decref(ret);
 	ret = NULL;
-	assert_int_equal(link_call(p->link, json_pack("{s:i}", "n", 7), 60000, NULL, &err), 0);
-	assert_int_equal(link_call(p->link, json_pack("{s:s}", "op", "refuse"), 60000, &ret, &err),
+	assert_int_equal(link_call(p->link, json_pack("{s:i}", "n", 7), 60000, -1, NULL, &err), 0);
+	assert_int_equal(link_call(p->link, json_pack("{s:s}", "op", "refuse"), 60000, -1, &ret,
+				 &err),
 		-EREMOTEIO);
 	assert_string_equal(err.msg, "no");
-	assert_int_equal(link_call(p->link, json_pack("{s:s}", "op", "silence"), 5, &ret, &err),
+	assert_int_equal(link_call(p->link, json_pack("{s:s}", "op", "silence"), 5, -1, &ret, &err),
 		-ETIMEDOUT);
 	assert_int_equal(err.kind, ERR_TIMEOUT);
 	assert_null(ret);
@@ -1036,7 +1039,7 @@ static void *call_often(void *arg)
 		json_t *ret = NULL;
 		int n = c->number * 1000 + i;
 
-		if (link_call(c->p->link, json_pack("{s:i}", "n", n), 60000, &ret, NULL) < 0 ||
+		if (link_call(c->p->link, json_pack("{s:i}", "n", n), 60000, -1, &ret, NULL) < 0 ||
 			json_integer_value(json_object_get(ret, "n")) != n)
 			c->wrong++;
 		json_decref(ret);
