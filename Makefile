@@ -13,7 +13,7 @@ setup:
 	@scripts/setup
 
 $(BUILD)/build.ninja: | setup
-	@meson setup $(BUILD) $(MESON_FLAGS) >/dev/null
+	@log=$$(meson setup $(BUILD) $(MESON_FLAGS)) || { echo "$$log"; exit 1; }
 
 # The whole product in one command: a CSV analysed by Python in a microVM.
 demo: setup

@@ -55,6 +55,11 @@ static const struct {
 	const char *path;
 	const char *value;
 } settings[] = {
+	/*
+	 * Memory that runs out in spite of the limits of cgroup.c ends the machine, and the host says
+	 * why: the alternative is a machine that is busy with reclaim for ever.
+	 */
+	{"/proc/sys/vm/panic_on_oom", "1"},
 	/* Nothing may tick in an idle machine. */
 	{"/proc/sys/vm/stat_interval", "86400"},
 	{"/proc/sys/vm/dirty_writeback_centisecs", "3000"},

@@ -37,7 +37,7 @@
 #include "file_io.h"
 
 enum {
-	RESERVE_BYTES = 48 << 20, /* of what is free after boot: never for `work` */
+	RESERVE_BYTES = 96 << 20, /* of what is free after boot: never for `work` */
 	AGENT_MIN_BYTES = 16 << 20,
 	KILL_PASSES = 8, /* a tree that forks while it is being killed */
 	PROCS_BYTES = 256 * 1024,

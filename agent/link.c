@@ -215,8 +215,9 @@ const char *link_error_kind(int r)
 		return "invalid";
 	case ENOENT:
 	case ENXIO:
-	case ESRCH:
 		return "not_found";
+	case ESRCH:
+		return "no_session";
 	case ENOTDIR:
 		return "not_a_directory";
 	case EISDIR:

@@ -416,7 +416,7 @@ static struct session *request_session(struct agent *agent, struct stream *s, co
 	struct session *session = name ? find(agent, name) : NULL;
 
 	if (!session)
-		stream_failf(s, -ENOENT, "no such session: %s", name ? name : "(none given)");
+		stream_failf(s, -ESRCH, "session not found: %s", name ? name : "(none given)");
 	return session;
 }
 

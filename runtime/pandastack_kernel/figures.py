@@ -77,16 +77,18 @@ class InlineBackend(SingletonConfigurable):
 def bundle(figure: Any, *, explicit: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a figure's (data, metadata): its pictures, or text alone if there is nothing on it.
 
+    No text beside the pictures: clients take the first text of a cell for its value.
+
     Args:
         figure: a ``matplotlib.figure.Figure``.
         explicit: the user's own display, which takes the place of the one at the cell's end.
     """
     if explicit:
         _displayed.add(id(figure))
-    data: dict[str, Any] = {"text/plain": repr(figure)}
+    data: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     if _is_empty(figure):
-        return data, metadata
+        return {"text/plain": repr(figure)}, metadata
     options = InlineBackend.instance()
     for name in options.figure_formats:
         form, mime = _FORMATS.get(name, _FORMATS["png"])

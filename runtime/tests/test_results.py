@@ -47,7 +47,7 @@ def test_k10_each_figure_once(shared: KernelClient, code: str, pngs: int) -> Non
     for event in answer.results:
         if "image/png" in event["data"]:
             assert base64.b64decode(event["data"]["image/png"]).startswith(b"\x89PNG")
-            assert event["data"]["text/plain"].startswith("<Figure size 640x480")
+            assert "text/plain" not in event["data"], "clients take the first text for the value of the cell"
     assert not answer.stderr
     after = shared.ok("1")
     assert after.pngs == 0, "a figure came again in the next cell"

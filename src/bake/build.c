@@ -295,7 +295,7 @@ static int bake(struct build *b, struct err *err)
 		.cpu_model = (char *)(uintptr_t)b->ops->cpu_models[b->engine.accel], /* only read */
 		.cpus = b->def->cpus,
 		.memory_bytes = b->def->memory_bytes,
-		.tsc_khz = b->engine.tsc_khz,
+		.tsc_khz = b->engine.accel == ACCEL_TCG ? b->engine.tsc_khz : 0,
 	};
 	const struct snapshot_job job = {
 		.ops = b->ops,

@@ -59,6 +59,8 @@ int cancel_init(void)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	(void)signal(SIGCHLD,
+		SIG_DFL); /* ignored, it would take the exit status of our children away */
 	r = -pthread_sigmask(SIG_BLOCK, &set, NULL);
 	if (r == 0)
 		r = -pthread_create(&thread, NULL, wait_for_signal, &set);

@@ -14,6 +14,17 @@
 #include "base/fs.h"
 #include "cli/opts.h"
 
+/* mke2fs lies in /usr/sbin, which an ordinary user of Debian does not have on the PATH. */
+static void add_sbin(void)
+{
+	const char *path = getenv("PATH");
+	_cleanup_free_ char *longer = NULL;
+
+	if (asprintf(&longer, "%s:/usr/sbin:/sbin", path ? path : "/usr/bin:/bin") < 0)
+		abort();
+	(void)setenv("PATH", longer, 1); /* without memory for it the spawn will say so */
+}
+
 int cmd_template_build(int argc, char **argv, struct err *err)
 {
 	struct build_options options = {0};
@@ -57,6 +68,7 @@ int cmd_template_build(int argc, char **argv, struct err *err)
 			return r;
 		templates = default_dir = fs_join(data_dir, "templates");
 	}
+	add_sbin();
 	(void)umask(022); /* a template holds no secrets */
 	options.template_dir = templates;
 	options.definition = argv[0];

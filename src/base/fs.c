@@ -150,7 +150,8 @@ static int copy_data(int from, int to, off_t size)
 			if (n < 0 && errno == EINTR)
 				continue;
 			if (n < 0 && !by_hand &&
-				(errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP)) {
+				(errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP ||
+					errno == ENOSYS)) {
 				by_hand = true;
 				continue;
 			}

@@ -27,6 +27,7 @@
 #include "base/fs.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "core/adopt.h"
 #include "core/sandbox_internal.h"
 
 struct core {
@@ -319,6 +320,8 @@ static int64_t keep_order(struct core *core)
 		if (state != SANDBOX_RUNNING && state != SANDBOX_FAILED)
 			continue;
 		next = MIN(next, sandbox_check_end(sb, core->ops));
+		if (atomic_load(&sb->users) > 0)
+			sandbox_touch(sb);
 		expires = atomic_load(&sb->expires_mono_ms);
 		if (expires <= clock_mono_ms()) {
 			log_info("sandbox expired", LOG_STR("sandbox", sb->id));
@@ -411,28 +414,6 @@ static int remember_row(const struct store_sandbox *row, void *user)
 	return 0;
 }
 
-static int adopt_one(struct sandbox *sb, void *user)
-{
-	struct core *core = user;
-	struct err err = {0};
-	char why[256];
-
-	if (sb->failure) {
-		(void)sandbox_set_state(sb, SANDBOX_FAILED);
-		return 0;
-	}
-	if (sandbox_adopt(sb, core->hub, core->ops, &err) == 0) {
-		(void)sandbox_set_state(sb, SANDBOX_RUNNING);
-		log_info("sandbox taken over", LOG_STR("sandbox", sb->id));
-		return 0;
-	}
-	(void)snprintf(why, sizeof(why), "%s while no daemon ran", err_msg(&err));
-	(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* from which it fails */
-	(void)sandbox_fail(sb, why);
-	core->ops->kill_left(sb->dir); /* one that runs but can't be reached */
-	return 0;
-}
-
 /* Removes the folder of a sandbox that is in no row, and its machine if that runs. */
 static void remove_orphan(struct core *core, const char *id)
 {
@@ -493,7 +474,7 @@ static int open_all(struct core *core, const struct core_config *config, struct 
 		r = remove_orphans(core, err);
 	if (r < 0)
 		return r;
-	core_each(core, adopt_one, core);
+	adopt_all(core, core->hub, core->ops);
 	r = -pthread_create(&core->keeper, NULL, keeper_main, core);
 	if (r < 0)
 		return err_set_errno(err, r, "can't start a thread");

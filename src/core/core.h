@@ -103,11 +103,12 @@ DEFINE_CLEANUP(struct sandbox *, sandbox_unref)
 const char *sandbox_id(const struct sandbox *sb);
 void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret);
 
-/* Puts the expiry off to now + ttl: every API call on a sandbox does. */
-void sandbox_touch(struct sandbox *sb);
+/* A call on it begins or ends: it does not expire in between, and its time to live begins anew with either. */
+void sandbox_use_begin(struct sandbox *sb);
+void sandbox_use_end(struct sandbox *sb);
 
 /*
- * Opens a stream to its agent (the request's reference is taken) and touches it. ERR_SANDBOX_FAILED
+ * Opens a stream to its agent (the request's reference is taken). ERR_SANDBOX_FAILED
  * with the reason when it is not running. The stream's owner keeps the sandbox's reference.
  */
 int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, struct err *err);

@@ -174,6 +174,18 @@ void sandbox_touch(struct sandbox *sb)
 	atomic_store(&sb->expires_mono_ms, clock_mono_ms() + sb->ttl_seconds * 1000);
 }
 
+void sandbox_use_begin(struct sandbox *sb)
+{
+	atomic_fetch_add(&sb->users, 1);
+	sandbox_touch(sb);
+}
+
+void sandbox_use_end(struct sandbox *sb)
+{
+	sandbox_touch(sb); /* first: the keeper may look in between */
+	atomic_fetch_sub(&sb->users, 1);
+}
+
 /* ---- state ---- */
 
 /* The lock is held. */
@@ -464,7 +476,6 @@ static struct link *take_link(struct sandbox *sb, struct err *err)
 {
 	struct link *link = NULL;
 
-	sandbox_touch(sb);
 	pthread_mutex_lock(&sb->lock);
 	if (sb->state == SANDBOX_RUNNING && sb->link)
 		link = link_ref(sb->link);

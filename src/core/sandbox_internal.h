@@ -27,6 +27,7 @@ struct sandbox {
 
 	atomic_uint refs;
 	atomic_llong expires_mono_ms;
+	atomic_uint users;    /* calls under way; over 0, it does not expire */
 	struct sandbox *next; /* under core->lock */
 
 	atomic_bool ended;      /* the machine's process has ended: the keeper sees to it */
@@ -58,6 +59,9 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 /* Takes over the running machine. */
 int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
 	struct err *err);
+
+/* Puts the expiry off to now + ttl. */
+void sandbox_touch(struct sandbox *sb);
 
 enum sandbox_state sandbox_state_of(struct sandbox *sb);
 /* True when the change was allowed and made. */

@@ -42,9 +42,8 @@ struct engine_info {
 	bool available;
 	enum accel accel; /* the best one that works */
 	char version[64]; /* of the engine's program, "" when not available */
-	uint64_t
-		tsc_khz; /* of this machine, where guests depend on it (software emulation); else 0 */
-	char why[256];   /* why not available, or why this accel */
+	uint64_t tsc_khz; /* of this machine; guests under software emulation depend on it */
+	char why[256];    /* why not available, or why this accel */
 };
 
 /* What a machine is; fixed by the bake, the same for every vm of a template. */

@@ -36,17 +36,11 @@
 #include "base/spawn.h"
 #include "base/str.h"
 #include "engine/engine.h"
-#include "engine/kvm_probe.h"
-#include "engine/qemu_version.h"
+#include "engine/qemu_probe.h"
 #include "engine/qmp.h"
-#include "engine/tsc.h"
 #include "engine/unix_socket.h"
 
-#define PROGRAM "qemu-system-x86_64"
-#define PACKAGE "qemu-system-x86"
-
 enum {
-	VERSION_MIN = 702, /* 7.2: Debian 12's, the oldest that was tried */
 	QMP_TIMEOUT_MS = 30000,
 	VM_JSON_MAX = 4096,
 	LOG_BYTES = 16 << 10, /* of what QEMU printed, looked at for the reason of its end */
@@ -72,61 +66,6 @@ enum {
 	"console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on " \
 	"tsc=reliable no_timer_check nowatchdog nokaslr mitigations=off " \
 	"psi=0 transparent_hugepage=never audit=0 selinux=0 apparmor=0"
-
-/* ---- probe ---- */
-
-/* Reads what a program prints, up to size - 1 bytes. */
-static int read_output(const char *const argv[], char *out, size_t size, struct err *err)
-{
-	_cleanup_close_ int rd = -1, wr = -1, pidfd = -1;
-	struct spawn sp = {.argv = argv, .fds = {-1, -1, -1}, .n_fds = 3};
-	int pipe_fds[2];
-	size_t len = 0;
-	ssize_t n;
-	pid_t pid;
-	int r;
-
-	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-		return err_set_errno(err, -errno, "can't make a pipe");
-	rd = pipe_fds[0];
-	wr = pipe_fds[1];
-	sp.fds[FD_STDOUT] = wr;
-	r = spawn_start(&sp, &pid, &pidfd, err);
-	if (r < 0)
-		return r;
-	(void)close(steal_fd(&wr));
-	while (len < size - 1 && (n = read(rd, out + len, size - 1 - len)) > 0)
-		len += (size_t)n;
-	out[len] = '\0';
-	return spawn_wait(pidfd) == 0 ? 0 : err_set(err, ERR_ENGINE, -EIO, "%s failed", argv[0]);
-}
-
-static void qemu_probe(struct engine_info *ret)
-{
-	static const char *const argv[] = {PROGRAM, "--version", NULL};
-	struct err err = {0};
-	char text[512];
-	int version;
-
-	*ret = (struct engine_info){.name = "qemu", .isolation = "microvm", .accel = ACCEL_TCG};
-	if (read_output(argv, text, sizeof(text), &err) < 0) {
-		(void)snprintf(ret->why, sizeof(ret->why),
-			"QEMU is missing (" PROGRAM "): sudo apt-get install " PACKAGE);
-		return;
-	}
-	version = qemu_parse_version(text, ret->version, sizeof(ret->version));
-	if (version < VERSION_MIN) {
-		(void)snprintf(ret->why, sizeof(ret->why),
-			"QEMU %s is too old (7.2 at least): install a newer " PACKAGE,
-			version ? ret->version : "of unknown version");
-		return;
-	}
-	ret->available = true;
-	if (kvm_probe(ret->why, sizeof(ret->why)))
-		ret->accel = ACCEL_KVM;
-	else
-		ret->tsc_khz = tsc_measure_khz();
-}
 
 /* ---- start ---- */
 
@@ -199,7 +138,7 @@ static void add_machine(struct args *a, const struct vm_spec *spec)
 	const struct machine_image *image = spec->image;
 	_cleanup_free_ char *memory = option_path(image->dir, "memory");
 
-	add(a, PROGRAM);
+	add(a, QEMU_PROGRAM);
 	add(a, "-nodefaults");
 	add(a, "-no-user-config");
 	add(a, "-nographic");
@@ -207,7 +146,7 @@ static void add_machine(struct args *a, const struct vm_spec *spec)
 	add(a, "-sandbox");
 	add(a, "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
 	add(a, "-machine");
-	add(a, "microvm,memory-backend=ram,x-option-roms=off,auto-kernel-cmdline=off,rtc=off");
+	add(a, "microvm,memory-backend=ram,x-option-roms=off,auto-kernel-cmdline=off,rtc=off,pit=off,pic=off");
 	add(a, "-accel");
 	if (image->accel == ACCEL_KVM)
 		add(a, "kvm");
@@ -544,17 +483,22 @@ static void last_line(const char *text, size_t len, char *dst, size_t size)
 	str_printable(dst, size, text + start, len - start);
 }
 
+/* What a signal that ended QEMU most likely means. */
+static const char *signal_hint(int sig)
+{
+	return sig == SIGKILL   ? " (out of memory on this machine?)"
+		: sig == SIGBUS ? " (the disk is full?)"
+				: "";
+}
+
 static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 {
 	static const char panic[] = "Kernel panic - not syncing: ";
 	const int log_fd = ((const struct qemu_vm *)vm)->log_fd;
 	char line[200], log[LOG_BYTES];
+	ssize_t n = log_fd < 0 ? 0 : read(log_fd, log, sizeof(log));
 	const char *at;
-	ssize_t n = -1;
 	size_t len;
-
-	if (log_fd >= 0)
-		n = read(log_fd, log, sizeof(log));
 
 	vm_drain_console(vm);
 	at = memmem(vm->console, vm->console_len, panic, strlen(panic));
@@ -565,14 +509,12 @@ static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 		(void)snprintf(msg, size, "its kernel panicked: %s", line);
 	} else if (vm->status > 128) {
 		(void)snprintf(msg, size, "QEMU was killed by signal %d%s", vm->status - 128,
-			vm->status == 128 + SIGKILL          ? " (out of memory on this machine?)"
-				: vm->status == 128 + SIGBUS ? " (the disk is full?)"
-							     : "");
+			signal_hint(vm->status - 128));
 	} else if (vm->status > 0 && n > 0) {
 		last_line(log, (size_t)n, line, sizeof(line));
 		(void)snprintf(msg, size, "QEMU ended: %s", line);
-	} else if (vm->status < 0) {
-		(void)snprintf(msg, size, "QEMU ended"); /* not our child: its status is not ours */
+	} else if (vm->status != 0) {
+		(void)snprintf(msg, size, "QEMU ended"); /* an adopted one's status is not ours */
 	} else {
 		last_line(vm->console, vm->console_len, line, sizeof(line));
 		(void)snprintf(msg, size, "the machine was shut down from inside (%s)", line);

@@ -43,10 +43,13 @@ static const struct {
 	const char *alias;
 	const char *name;
 } aliases[] = {
+	{"python", "python"},
 	{"py", "python"},
 	{"python3", "python"},
+	{"javascript", "javascript"},
 	{"js", "javascript"},
 	{"node", "javascript"},
+	{"bash", "bash"},
 	{"sh", "bash"},
 	{"shell", "bash"},
 };
@@ -64,6 +67,7 @@ static int read_language(const json_t *body, const char **ret, struct err *err)
 {
 	int r = json_in_str(body, "language", LANGUAGE_BYTES_MAX, ret, err);
 
+	/* Some clients send what the user typed. */
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(aliases); i++) {
 		if (strcasecmp(*ret, aliases[i].alias) == 0)
 			*ret = aliases[i].name;

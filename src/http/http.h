@@ -41,7 +41,10 @@ struct http_req {
 	struct url url;
 	const char *params[HTTP_PARAMS_MAX]; /* the {…} of the route, in order */
 	json_t *body;                        /* owned; an object, never NULL in a handler */
-	void *upload;  /* state of a streamed body, owned by its http_upload */
+	struct sandbox *
+		sandbox; /* a reference, for what http_req_sandbox() found; in use until the answer has
+				  * been sent; NULL before */
+	void *upload;    /* state of a streamed body, owned by its http_upload */
 	int client_fd; /* borrowed: to notice that the client went away */
 	char id[HTTP_REQUEST_ID_SIZE];
 	struct MHD_Connection *conn; /* the server's own */
@@ -50,8 +53,11 @@ struct http_req {
 /* The value of a header, or NULL. */
 const char *http_req_header(const struct http_req *req, const char *name);
 
-/* The sandbox that the route names, put off from expiring. ERR_SANDBOX_NOT_FOUND. */
+/* The sandbox that the route names, a reference; it does not expire before the answer has been sent.
+ * ERR_SANDBOX_NOT_FOUND. */
 int http_req_sandbox(struct http_req *req, struct sandbox **ret, struct err *err);
+/* The server's: ends the use of it. */
+void http_req_release(struct http_req *req);
 
 /* A body that is taken piece by piece instead of as JSON. The handler runs after the last one. */
 struct http_upload {

@@ -15,7 +15,18 @@ int http_req_sandbox(struct http_req *req, struct sandbox **ret, struct err *err
 
 	if (!sb)
 		return err->os;
-	sandbox_touch(sb);
+	if (!req->sandbox) {
+		req->sandbox = sandbox_ref(sb);
+		sandbox_use_begin(sb);
+	}
 	*ret = sb;
 	return 0;
+}
+
+void http_req_release(struct http_req *req)
+{
+	if (!req->sandbox)
+		return;
+	sandbox_use_end(req->sandbox);
+	req->sandbox = sandbox_unref(req->sandbox);
 }

@@ -200,6 +200,7 @@ static void exchange_free(struct exchange *x)
 	http_resp_done(&x->resp);
 	if (x->route && x->route->upload)
 		x->route->upload->free(x->req.upload);
+	http_req_release(&x->req);
 	json_decref(x->req.body);
 	buf_done(&x->body);
 	url_done(&x->req.url);

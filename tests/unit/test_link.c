@@ -551,42 +551,53 @@ static void test_oversize_event(void **state)
 
 /* ---- tests: a hostile guest ---- */
 
-/* As much JSON as a part may hold, of values that cost far more than their text. */
-static void *send_values(void *arg)
+/* An event: `lead`, parts full of `fill` that are FILLED_BYTES in all, `end`. */
+struct long_event {
+	struct pair *p;
+	const char *lead, *fill, *end;
+	size_t window;
+};
+
+#define FILLED_BYTES (2 * (size_t)LIMIT_EVENT_VALUES)
+
+static void send_part(struct long_event *e, uint8_t arg, const char *data, size_t len)
 {
 	static _Thread_local struct frame f;
-	struct pair *p = arg;
-	size_t window = LIMIT_STREAM_WINDOW, sent = 0;
-	char *x = xcalloc(1, LIMIT_FRAME_BYTES);
 
-	for (size_t i = 0; i < LIMIT_FRAME_BYTES; i += 4)
-		memcpy(x + i, "[ ],", 4);
-	guest_text(p->guest_fd, LINK_EVENT, LINK_MORE, 1, "{\"a\":[");
-	window -= strlen("{\"a\":[");
-	while (sent < 2 * (size_t)LIMIT_EVENT_VALUES) {
-		while (window < LIMIT_FRAME_BYTES && guest_read(p->guest_fd, &f))
-			window += link_get_u32((const uint8_t *)f.payload);
-		guest_send(p->guest_fd, LINK_EVENT, LINK_MORE, 1, x, LIMIT_FRAME_BYTES);
-		window -= LIMIT_FRAME_BYTES;
-		sent += LIMIT_FRAME_BYTES;
-	}
-	while (window < 4 && guest_read(p->guest_fd, &f))
-		window += link_get_u32((const uint8_t *)f.payload);
-	guest_text(p->guest_fd, LINK_EVENT, 0, 1, "0]}");
-	free(x);
+	while (e->window < len && guest_read(e->p->guest_fd, &f))
+		e->window += link_get_u32((const uint8_t *)f.payload);
+	guest_send(e->p->guest_fd, LINK_EVENT, arg, 1, data, len);
+	e->window -= len;
+}
+
+static void *send_long_event(void *arg)
+{
+	struct long_event *e = arg;
+	size_t n = strlen(e->fill);
+	char *part = xcalloc(1, LIMIT_FRAME_BYTES);
+
+	for (size_t i = 0; i < LIMIT_FRAME_BYTES; i++)
+		part[i] = e->fill[i % n];
+	send_part(e, LINK_MORE, e->lead, strlen(e->lead));
+	for (size_t sent = 0; sent < FILLED_BYTES; sent += LIMIT_FRAME_BYTES)
+		send_part(e, LINK_MORE, part, LIMIT_FRAME_BYTES);
+	send_part(e, 0, e->end, strlen(e->end));
+	free(part);
 	return NULL;
 }
 
+/* Values that cost far more than their text. */
 static void test_too_many_values(void **state)
 {
 	struct pair *p = *state;
 	_cleanup_stream_ struct link_stream *s = open_stream(p);
+	struct long_event e = {p, "{\"a\":[", "[ ],", "0]}", LIMIT_STREAM_WINDOW};
 	char want[64];
 	pthread_t guest;
 
 	(void)snprintf(want, sizeof(want), "{\"bytes\":%zu,\"type\":\"dropped\"}",
-		2 * (size_t)LIMIT_EVENT_VALUES + strlen("{\"a\":[0]}"));
-	assert_int_equal(pthread_create(&guest, NULL, send_values, p), 0);
+		FILLED_BYTES + strlen("{\"a\":[0]}"));
+	assert_int_equal(pthread_create(&guest, NULL, send_long_event, &e), 0);
 	json_is(s, LINK_EVENT, want);
 	assert_int_equal(pthread_join(guest, NULL), 0);
 }
@@ -596,25 +607,15 @@ static void test_many_commas(void **state)
 {
 	struct pair *p = *state;
 	_cleanup_stream_ struct link_stream *s = open_stream(p);
-	char *x = xcalloc(1, LIMIT_FRAME_BYTES);
+	struct long_event e = {p, "{\"\\\"a\":\"", ",", "\"}", LIMIT_STREAM_WINDOW};
 	struct link_event ev;
+	pthread_t guest;
 
-	memset(x, ',', LIMIT_FRAME_BYTES);
-	guest_text(p->guest_fd, LINK_EVENT, LINK_MORE, 1, "{\"\\\"a\":\"");
-	for (size_t n = 0; n < 2 * (size_t)LIMIT_EVENT_VALUES; n += LIMIT_FRAME_BYTES) {
-		struct frame f;
-
-		guest_send(p->guest_fd, LINK_EVENT, LINK_MORE, 1, x, LIMIT_FRAME_BYTES);
-		assert_int_equal(link_next(s, &ev, clock_mono_ms() + 1, -1, NULL), 0);
-		assert_true(guest_read(p->guest_fd, &f));
-		assert_int_equal(f.type, LINK_CREDIT);
-	}
-	guest_text(p->guest_fd, LINK_EVENT, 0, 1, "\"}");
+	assert_int_equal(pthread_create(&guest, NULL, send_long_event, &e), 0);
 	next_is(s, &ev, LINK_EVENT);
-	assert_int_equal(json_string_length(json_object_get(ev.json, "\"a")),
-		2 * (size_t)LIMIT_EVENT_VALUES);
+	assert_int_equal(json_string_length(json_object_get(ev.json, "\"a")), FILLED_BYTES);
 	link_event_done(s, &ev);
-	free(x);
+	assert_int_equal(pthread_join(guest, NULL), 0);
 }
 
 /* Windows full of frames of one byte: each costs us a chunk. */
