@@ -82,8 +82,8 @@ def detach(event: dict[str, Any]) -> list[bytes]:
 
     The event gains ``body``: ``{mime: bytes}`` in the order of what is returned.
     """
-    data = event.get("data")
-    large = [mime for mime, value in data.items() if len(value) >= _DETACH_CHARS] if data else ()
+    data: dict[str, str] = event.get("data", {})
+    large = [mime for mime, value in data.items() if len(value) >= _DETACH_CHARS]
     if not large:
         return []
     pieces = [data.pop(mime).encode("utf-8", "backslashreplace") for mime in large]
