@@ -265,9 +265,13 @@ static bool begin_frame(struct kernel *k, const uint8_t *header)
 	return true;
 }
 
-/* What came is no frame: the end of this kernel. The result is that of pump(). */
+/*
+ * What came is no frame: the end of this kernel, and of what it has to say, though it may go on talking until it
+ * is dead. The result is that of pump().
+ */
 static bool nonsense(struct kernel *k)
 {
+	k->nonsense = true;
 	k->rx_len = 0;
 	if (kernel_pid(k) || k->exited) {
 		kernel_kill(k);
@@ -282,6 +286,8 @@ static bool pump(struct kernel *k)
 {
 	size_t pos = 0, n;
 
+	if (k->nonsense)
+		k->rx_len = 0;
 	for (;;) {
 		if (!k->in_frame) {
 			if (k->rx_len - pos < KERNEL_HEADER_BYTES)

@@ -58,6 +58,7 @@ struct kernel {
 	uint32_t left;   /* of the frame's payload */
 	struct buf text; /* payload of short frames */
 	bool blocked;    /* input waits for room in the stream */
+	bool nonsense;   /* it broke the framing: what comes now is thrown away */
 	/* The cell. */
 	struct stream *stream; /* borrowed; NULL between cells or when nobody listens */
 	bool running;

@@ -112,7 +112,7 @@ def test_unknown_sessions(link: Link) -> None:
     for op in ("session_run", "session_interrupt", "session_restart", "session_delete"):
         with pytest.raises(LinkError) as e:
             link.call(op, session="none")
-        assert e.value.kind == "not_found"
+        assert e.value.kind == "no_session"
 
 
 def test_eight_sessions(link: Link) -> None:

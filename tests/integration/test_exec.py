@@ -156,7 +156,8 @@ def test_P6_invalid_bytes_are_replaced_once(box: Sandbox) -> None:
 
 def test_P7_orphans_leave_no_zombie(box: Sandbox) -> None:
     box.output("for i in $(seq 200); do (sh -c 'true &' &) ; done; wait")
-    assert box.output("ps -eo stat= | grep -c ^Z || true").strip() == "0"
+    # The last of them may be on their way out still.
+    box.output("until ! ps -eo stat= | grep -q ^Z; do :; done", timeout_seconds=30)
 
 
 def test_P9_environment_for_one_call(sandbox: Make) -> None:
