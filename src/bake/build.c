@@ -167,6 +167,10 @@ static int make_root(struct build *b, const char *base_tar, struct err *err)
 		argv[n++] = "--mirror";
 		argv[n++] = b->options->mirror;
 	}
+	if (b->options->security_mirror) {
+		argv[n++] = "--security-mirror";
+		argv[n++] = b->options->security_mirror;
+	}
 	if (b->keep_tar)
 		argv[n++] = "--keep-tar";
 	r = fs_mkdirs(out, 0755, err);
@@ -389,6 +393,7 @@ static int compute_versions(struct build *b, const char *base_root_version, stru
 	digest_init(&root);
 	digest_text(&root, base_root_version ? base_root_version : "none");
 	digest_text(&root, b->options->mirror ? b->options->mirror : "");
+	digest_text(&root, b->options->security_mirror ? b->options->security_mirror : "");
 	r = digest_tree(&root, b->def->dir, err);
 	if (r == 0)
 		r = digest_tree(&root, script, err);

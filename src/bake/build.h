@@ -13,10 +13,11 @@
 #include "base/err.h"
 
 struct build_options {
-	const char *template_dir; /* where baked templates live */
-	const char *definition;   /* a name among those that ship, or a folder (with a '/') */
-	const char *mirror;       /* Debian mirror for build-rootfs, or NULL */
-	bool force;               /* build even when it is up to date */
+	const char *template_dir;    /* where baked templates live */
+	const char *definition;      /* a name among those that ship, or a folder (with a '/') */
+	const char *mirror;          /* Debian mirror for build-rootfs, or NULL */
+	const char *security_mirror; /* the mirror of its security updates, or NULL */
+	bool force;                  /* build even when it is up to date */
 };
 
 /* Builds it, and first the one that it stands on. Steps go to stderr. */
