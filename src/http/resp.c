@@ -77,7 +77,6 @@ void http_resp_error(struct http_resp *resp, const struct http_req *req, const s
 {
 	json_t *details = resp->details, *body;
 	const char *allow = resp->allow;
-	struct err plain = {.kind = err->kind};
 	char msg[sizeof(err->msg)];
 
 	resp->details = NULL;
@@ -85,10 +84,7 @@ void http_resp_error(struct http_resp *resp, const struct http_req *req, const s
 	resp->allow = allow;
 	(void)snprintf(msg, sizeof(msg), "%s", err_msg(err));
 	defuse_retry_words(msg);
-	if (err->kind == ERR_UNAUTHORIZED)
-		body = json_pack("{s:s, s:s}", "error", err_msg(&plain), "detail", msg);
-	else
-		body = json_pack("{s:s}", "error", msg);
+	body = json_pack("{s:s}", "error", msg);
 	if (body && json_object_set_new(body, "code", json_string(err_code(err->kind))) == 0 &&
 		json_object_set_new(body, "request_id", json_string(req->id)) == 0 && details)
 		(void)json_object_set(body, "details", details); /* left out without memory */

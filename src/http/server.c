@@ -108,14 +108,12 @@ static int check_key(const struct http_req *req, struct err *err)
 	else if (strncasecmp(header, "Bearer ", 7) == 0)
 		key = header + 7 + strspn(header + 7, " ");
 	if (!key)
-		return err_set(err, ERR_UNAUTHORIZED, -EACCES, "%s",
-			header ? "the key must come as \"Authorization: Bearer KEY\" (an entry for "
-				 "this "
-				 "host in ~/.netrc makes some clients send Basic instead)"
-			       : "send the API key as \"Authorization: Bearer KEY\"");
+		return err_set(err, ERR_UNAUTHORIZED, -EACCES,
+			"unauthorized: send the API key as \"Authorization: Bearer KEY\"%s",
+			header ? " (an entry for this host in ~/.netrc makes some clients send Basic)" : "");
 	if (!auth_check(req->auth, key))
 		return err_set(err, ERR_UNAUTHORIZED, -EACCES,
-			"this server does not know that API key");
+			"unauthorized: this server does not know that API key");
 	return 0;
 }
 

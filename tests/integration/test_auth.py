@@ -32,7 +32,7 @@ ROUTES = [
 def test_every_route_wants_a_key(api: Api, method: str, path: str) -> None:
     answer = Api(api.url, None).refused(method, path, 401, "auth.unauthorized")
     assert answer["error"].startswith("unauthorized")
-    assert "Bearer" in answer["error"] + answer["detail"]
+    assert "Bearer" in answer["error"]
 
 
 @pytest.mark.parametrize(

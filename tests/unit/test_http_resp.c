@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures as answers: the envelope, the words that clients must not see, the unauthorized one. */
+/* Failures as answers: the envelope, the words that clients must not see. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,24 +58,11 @@ static void test_retry_words(void **state)
 	json_decref(body);
 }
 
-static void test_unauthorized(void **state)
-{
-	struct err err = {.kind = ERR_UNAUTHORIZED, .msg = "send the key"};
-	int status;
-	json_t *body = error_body(&err, NULL, &status);
-
-	assert_int_equal(status, 401);
-	assert_string_equal(text(body, "error"), "unauthorized");
-	assert_string_equal(text(body, "detail"), "send the key");
-	json_decref(body);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_envelope),
 		cmocka_unit_test(test_retry_words),
-		cmocka_unit_test(test_unauthorized),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
