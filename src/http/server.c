@@ -110,7 +110,8 @@ static int check_key(const struct http_req *req, struct err *err)
 	if (!key)
 		return err_set(err, ERR_UNAUTHORIZED, -EACCES,
 			"unauthorized: send the API key as \"Authorization: Bearer KEY\"%s",
-			header ? " (an entry for this host in ~/.netrc makes some clients send Basic)" : "");
+			header ? " (an entry for this host in ~/.netrc makes some clients send Basic)"
+			       : "");
 	if (!auth_check(req->auth, key))
 		return err_set(err, ERR_UNAUTHORIZED, -EACCES,
 			"unauthorized: this server does not know that API key");
