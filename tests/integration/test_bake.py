@@ -95,7 +95,7 @@ def test_up_to_date_is_left_alone() -> None:
     program = Path(__file__).resolve().parents[2] / "build" / "pandastack"
     if not program.exists():
         pytest.skip("no plain build")
-    command = [program, "template", "build", "code-interpreter", "--templates", templates()]
+    command = [str(program), "template", "build", "code-interpreter", "--templates", str(templates())]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert "is ready" in result.stdout
     assert manifest.stat().st_mtime_ns == before
