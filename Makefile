@@ -24,7 +24,7 @@ demo: setup
 test:
 	@scripts/test
 
-# Units, fuzz corpora, format, lint and layers: no VM, under two minutes.
+# Units, fuzz corpora, format, lint and layers: no VM.
 check:
 	@scripts/setup --dev
 	@scripts/test --quick
