@@ -380,7 +380,7 @@ static const char **request_argv(const json_t *request, struct err *err)
 	return argv;
 }
 
-/* The directory asked for, or the first of the usual ones that exists. */
+/* The directory asked for, or the first of the usual ones that can be entered. */
 static int open_cwd(const char *cwd, const char *home, struct err *err)
 {
 	static const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
@@ -391,7 +391,7 @@ static int open_cwd(const char *cwd, const char *home, struct err *err)
 		return fd < 0 ? err_set_errno(err, -errno, "working directory %s", cwd) : fd;
 	}
 	fd = open("/workspace", flags);
-	if (fd < 0)
+	if (fd < 0 && access(home, X_OK) == 0)
 		fd = open(home, flags);
 	if (fd < 0)
 		fd = open("/", flags);

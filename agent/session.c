@@ -448,7 +448,7 @@ static bool is_dir(const char *path)
 
 static const char *default_cwd(void)
 {
-	return is_dir("/workspace") ? "/workspace" : is_dir("/root") ? "/root" : "/";
+	return is_dir("/workspace") ? "/workspace" : access("/root", X_OK) == 0 ? "/root" : "/";
 }
 
 static int check_create(struct agent *agent, const json_t *request, struct err *err)
