@@ -17,7 +17,7 @@ from IPython.core.display_functions import display
 from traitlets import Bool, Dict, List, Unicode, observe
 from traitlets.config.configurable import SingletonConfigurable
 
-from . import imports
+from . import charts_hooks, imports
 
 BACKEND = "module://pandastack_kernel.mpl_backend"
 
@@ -75,7 +75,7 @@ class InlineBackend(SingletonConfigurable):
 
 
 def bundle(figure: Any, *, explicit: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a figure's (data, metadata): its pictures, or text alone if there is nothing on it.
+    """Return a figure's (data, metadata): its pictures and its chart, or text alone if there is nothing on it.
 
     No text beside the pictures: clients take the first text of a cell for its value.
 
@@ -105,7 +105,16 @@ def bundle(figure: Any, *, explicit: bool = False) -> tuple[dict[str, Any], dict
         if dpi != figure.dpi:
             width, height = _png_size(out.getvalue())
             metadata[mime] = {"width": width // 2, "height": height // 2}
-    return data, metadata
+    # After the pictures: what drawing works out, the ticks above all, is there to be read.
+    return {**data, **_chart(figure)}, metadata
+
+
+def _chart(figure: Any) -> dict[str, Any]:
+    try:
+        from . import charts_matplotlib
+    except Exception:
+        return {}
+    return charts_matplotlib.bundle(figure)
 
 
 def show_all() -> None:
@@ -153,6 +162,7 @@ def install(shell: Any) -> None:
 
     shell.events.register("post_execute", end_of_cell)
     imports.on_import("matplotlib", _use_backend)
+    imports.on_import("matplotlib.axes", charts_hooks.install)
     imports.on_import("matplotlib.font_manager", _complete_fonts)
 
 

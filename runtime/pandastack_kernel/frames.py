@@ -33,6 +33,7 @@ STDOUT = b"o"
 STDERR = b"e"
 BODY = b"b"
 EVENT = b"m"
+ASK = b"i"
 DONE = b"d"
 RESEEDED = b"s"
 

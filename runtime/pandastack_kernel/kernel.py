@@ -18,12 +18,11 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-from IPython.core.error import StdinNotImplementedError
-
 from . import bundles, cstdio, frames, reseed
 from .channel import Channel
 from .interrupts import Interrupts
 from .shell import KernelShell
+from .stdin import Stdin
 from .streams import KernelStream
 
 _RECEIVE_BYTES = 64 << 10
@@ -37,6 +36,7 @@ class Kernel:
         self.channel = Channel(self.interrupts)
         self.stdout = KernelStream(self.channel, frames.STDOUT)
         self.stderr = KernelStream(self.channel, frames.STDERR)
+        self.stdin = Stdin(self.channel, self.interrupts)
         self.shell: KernelShell = KernelShell.instance()
         self.shell.set_emit(self._emit)
         self._sock: socket.socket | None = None
@@ -49,8 +49,9 @@ class Kernel:
         self.channel.connect(sock)
         sys.stdout = self.stdout
         sys.stderr = self.stderr
-        builtins.input = _no_input
-        getpass.getpass = _no_input
+        self.stdin.connect(sock, self._decoder)
+        builtins.input = self.stdin.input
+        getpass.getpass = self.stdin.getpass
         self.channel.event(frames.KERNEL_READY, {"pid": os.getpid()})
 
     def serve(self) -> None:
@@ -65,17 +66,21 @@ class Kernel:
                 # Only if interrupts come faster than a cell can be left; that cell has been answered.
                 self.interrupts.disarm()
 
-    def run(self, code: str, *, ansi: bool = False, env: dict[str, str] | None = None) -> None:
+    def run(
+        self, code: str, *, ansi: bool = False, allow_stdin: bool = False, env: dict[str, str] | None = None
+    ) -> None:
         """Run one cell and answer it.
 
         Args:
             code: the cell, untouched.
             ansi: tracebacks in colour.
+            allow_stdin: the client answers ``input()``.
             env: environment variables for this cell only.
         """
         shell = self.shell
         interrupts = self.interrupts
         shell.ansi = ansi
+        self.stdin.allowed = allow_stdin
         shell.error_count = 0
         count = shell.execution_count
         saved = _override_environment(env) if env else None
@@ -98,7 +103,11 @@ class Kernel:
             self._report(getattr(result, "error_in_exec", None) or getattr(result, "error_before_exec", None))
         if shell.execution_count == count and code and not code.isspace():
             shell.execution_count = count + 1
-        self.channel.event(frames.DONE, {"status": "error" if failed else "ok", "execution_count": count})
+        answer = {"status": "error" if failed else "ok", "execution_count": count}
+        exit_code = _exit_code(result)
+        if failed and exit_code:
+            answer["exit_code"] = exit_code
+        self.channel.event(frames.DONE, answer)
 
     def _dispatch(self, kind: bytes, payload: bytes) -> None:
         if kind == frames.RUN:
@@ -112,7 +121,8 @@ class Kernel:
                 answer = {"status": "error", "execution_count": self.shell.execution_count}
                 self.channel.event(frames.DONE, answer)
                 return
-            self.run(code, ansi=bool(request.get("ansi")), env=env)
+            ansi, allow_stdin = bool(request.get("ansi")), bool(request.get("allow_stdin"))
+            self.run(code, ansi=ansi, allow_stdin=allow_stdin, env=env)
         elif kind == frames.RESEED:
             reseed.reseed()
             self.channel.event(frames.RESEEDED, {})
@@ -146,20 +156,20 @@ class Kernel:
 
     def _leave_child(self, result: Any) -> NoReturn:
         """End a process that the cell forked, as a script would at its end."""
-        error = getattr(result, "error_in_exec", None)
-        status = 0
-        if isinstance(error, SystemExit):
-            status = error.code if isinstance(error.code, int) else int(error.code is not None)
-        elif result is None or not result.success:
-            status = 1
+        ended_well = result is not None and result.success
+        is_exit = isinstance(getattr(result, "error_in_exec", None), SystemExit)
         cstdio.flush()
-        os._exit(status & 0xFF)
+        os._exit(_exit_code(result) if is_exit or ended_well else 1)
 
 
-def _no_input(prompt: object = "", *args: object, **kwargs: object) -> str:
-    raise StdinNotImplementedError(
-        "input() is not answered here: run the cell without it, or pass the value in as a variable"
-    )
+def _exit_code(result: Any) -> int:
+    """Return the exit code of a cell that ``sys.exit`` has ended, as a shell would see it; 0 if it was not."""
+    error = getattr(result, "error_in_exec", None)
+    if not isinstance(error, SystemExit):
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    return int(error.code is not None)
 
 
 def _override_environment(env: dict[str, str]) -> dict[str, tuple[str, str | None]]:

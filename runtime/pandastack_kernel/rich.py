@@ -3,12 +3,13 @@
 
 ``BUNDLERS`` names classes by module and name, so no library is imported for it: a class is matched by its
 own name or that of a base class. A bundler returns (data, metadata), or None to leave the object to
-IPython. Everything else is IPython's: ``_repr_*_`` methods and registered formatters. This is also the place
-where a chart's data would be added beside its picture.
+IPython. Everything else is IPython's: ``_repr_*_`` methods and registered formatters. ``ADDITIONS`` names classes in
+the same way, of which IPython's bundle is given further types; those it has already stay as they are.
 """
 
 from __future__ import annotations
 
+import json
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 from IPython.core.formatters import DisplayFormatter
 
-from . import figures
+from . import figures, pictures
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
 Bundler = Callable[[Any], Bundle | None]
@@ -33,8 +34,22 @@ def _matplotlib_figure(figure: Any) -> Bundle | None:
 
 
 def _plotly_figure(figure: Any) -> Bundle | None:
-    """Return the figure as plotly's JSON (data, layout, config); never its HTML, which carries all of plotly.js."""
-    return {PLOTLY_MIME: figure.to_json(), "text/plain": plotly_summary(figure.to_dict())}, {}
+    """Return the figure as plotly's JSON and a picture; never its HTML, which carries all of plotly.js."""
+    text = figure.to_json()
+    spec = json.loads(text)
+    data = {PLOTLY_MIME: text, "text/plain": plotly_summary(spec), **plotly_chart(spec)}
+    metadata: dict[str, Any] = {}
+    pictures.add_png(data, metadata, text, spec)
+    return data, metadata
+
+
+def plotly_chart(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the chart of a plotly figure's parsed JSON by its MIME type; empty if it has none."""
+    try:
+        from . import charts_plotly
+    except Exception:
+        return {}
+    return charts_plotly.bundle(spec)
 
 
 def plotly_summary(spec: dict[str, Any]) -> str:
@@ -46,9 +61,25 @@ def plotly_summary(spec: dict[str, Any]) -> str:
     return f"Figure({', '.join(kinds) or 'empty'}{f', title={title!r}' if title else ''})"
 
 
+def _table(frame: Any) -> dict[str, Any]:
+    try:
+        from . import tables
+    except Exception:
+        return {}
+    return tables.bundle(frame)
+
+
 BUNDLERS: dict[tuple[str, str], Bundler] = {
     ("matplotlib.figure", "Figure"): _matplotlib_figure,
     ("plotly.basedatatypes", "BaseFigure"): _plotly_figure,
+}
+
+ADDITIONS: dict[tuple[str, str], Callable[[Any], dict[str, Any]]] = {
+    ("pandas", "DataFrame"): _table,
+    ("pandas", "Series"): _table,
+    # Before pandas 3.
+    ("pandas.core.frame", "DataFrame"): _table,
+    ("pandas.core.series", "Series"): _table,
 }
 
 # Types whose instances can have no _repr_*_ method, so that only text/plain is left to ask for.
@@ -59,22 +90,22 @@ _PLAIN_TYPES = frozenset(
     )
 )
 
-_found: weakref.WeakKeyDictionary[type, Bundler | None] = weakref.WeakKeyDictionary()
+Known = tuple[Bundler | None, Callable[[Any], dict[str, Any]] | None]
+
+_found: weakref.WeakKeyDictionary[type, Known] = weakref.WeakKeyDictionary()
 
 
-def bundler_of(cls: type) -> Bundler | None:
-    """Return the bundler of a class, looked up once per class."""
+def known_of(cls: type) -> Known:
+    """Return the bundler and the addition of a class, looked up once per class."""
     try:
         return _found[cls]
     except KeyError:
         pass
-    found = None
-    for base in cls.__mro__:
-        found = BUNDLERS.get((base.__module__, base.__qualname__))
-        if found is not None:
-            break
-    _found[cls] = found
-    return found
+    names = [(base.__module__, base.__qualname__) for base in cls.__mro__]
+    bundler = next((BUNDLERS[name] for name in names if name in BUNDLERS), None)
+    addition = next((ADDITIONS[name] for name in names if name in ADDITIONS), None)
+    _found[cls] = bundler, addition
+    return bundler, addition
 
 
 class KernelFormatter(DisplayFormatter):
@@ -88,14 +119,18 @@ class KernelFormatter(DisplayFormatter):
         if cls in _PLAIN_TYPES and not include and not exclude and not self._customised(cls):
             text = self.formatters["text/plain"](obj)
             return ({} if text is None else {"text/plain": text}), {}
-        bundler = bundler_of(cls)
+        bundler, addition = known_of(cls)
         if bundler is not None:
             made = bundler(obj)
             if made is not None:
                 data, metadata = made
                 keep = [m for m in data if (not include or m in include) and not (exclude and m in exclude)]
                 return {m: data[m] for m in keep}, metadata
-        return super().format(obj, include=include, exclude=exclude)
+        data, metadata = super().format(obj, include=include, exclude=exclude)
+        if addition is not None and data and not include:
+            more = addition(obj)
+            data = {**data, **{m: more[m] for m in more if m not in data and not (exclude and m in exclude)}}
+        return data, metadata
 
     def _customised(self, cls: type) -> bool:
         """Tell whether the user registered a formatter beyond text/plain that may want a plain type."""

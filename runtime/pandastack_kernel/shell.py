@@ -29,7 +29,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.ultratb import SyntaxTB
 from traitlets.config import Config
 
-from . import commands, figures, imports, publish, rich, tracebacks
+from . import commands, figures, imports, pictures, publish, rich, tracebacks
 from .loop import CellLoop
 from .rich import KernelFormatter
 
@@ -101,6 +101,7 @@ class KernelShell(InteractiveShell):
         figures.install(self)
         imports.on_import("pandas", _set_pandas_options)
         imports.on_import("plotly.io", _set_plotly_renderer)
+        imports.on_import("kaleido", pictures.hook_kaleido)
 
     def set_emit(self, emit: publish.Emit) -> None:
         """Send events to ``emit`` from now on."""
@@ -328,17 +329,22 @@ def _set_pandas_options(pandas: Any) -> None:
 
 
 def _set_plotly_renderer(plotly_io: Any) -> None:
-    # Figures as JSON; the default would send all of plotly.js or start a browser.
+    # Figures as JSON and a picture; the default would send all of plotly.js or start a browser.
     plotly_io.renderers.default = "plotly_mimetype"
     show_otherwise = plotly_io.show
 
     def show(fig: Any, renderer: str | None = None, validate: bool = True, **kwargs: Any) -> None:
         """Show a figure as a result. Renderers that make a picture or a page of their own stay plotly's."""
         if renderer is None or "mimetype" in renderer or renderer in rich.PLOTLY_NOTEBOOK_RENDERERS:
-            spec = json.loads(plotly_io.to_json(fig, validate=validate))
+            text = plotly_io.to_json(fig, validate=validate)
+            spec = json.loads(text)
             if kwargs.get("config"):
                 spec["config"] = kwargs["config"]
-            display({rich.PLOTLY_MIME: spec, "text/plain": rich.plotly_summary(spec)}, raw=True)
+            plain = {"text/plain": rich.plotly_summary(spec)}
+            data = {rich.PLOTLY_MIME: spec, **plain, **rich.plotly_chart(spec)}
+            metadata: dict[str, Any] = {}
+            pictures.add_png(data, metadata, text, spec)
+            display(data, metadata=metadata, raw=True)
         else:
             show_otherwise(fig, renderer=renderer, validate=validate, **kwargs)
 

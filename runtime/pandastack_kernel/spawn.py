@@ -17,7 +17,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from . import frames, reseed
+from . import frames, languages, reseed
 
 
 @dataclass
@@ -25,8 +25,11 @@ class Request:
     """What a kernel is to be started with. The descriptors are borrowed from the zygote."""
 
     id: str
+    language: languages.Language
     cwd: str
     env: dict[str, str]
+    cgroup: str | None
+    """Directory of the control group to enter before anything is started; None: stay where the zygote is."""
     control_fd: int
     stdout_fd: int
     stderr_fd: int
@@ -61,9 +64,10 @@ def fork_kernel(request: Request, zygote: socket.socket) -> socket.socket | None
     return _become_kernel(request)
 
 
-def failed(request_id: str, error: str) -> bytes:
-    """Return the frame that answers a fork request that failed."""
-    return frames.encode_json(frames.ZYGOTE_FAILED, {"id": request_id, "error": error})
+def failed(request_id: str, error: str, *, unsupported: bool = False) -> bytes:
+    """Return the frame that answers a fork request that failed; ``unsupported``: no such language here."""
+    answer = {"id": request_id, "error": error, "unsupported": unsupported}
+    return frames.encode_json(frames.ZYGOTE_FAILED, answer)
 
 
 def _reap(pid: int) -> None:
@@ -84,6 +88,9 @@ def _words(error: Exception, request: Request) -> str:
 
 
 def _prepare(request: Request) -> None:
+    if request.cgroup is not None:
+        _write(f"{request.cgroup}/cgroup.procs", "0")
+    _write("/proc/self/oom_score_adj", "0")  # the zygote's is lower
     os.chdir(request.cwd)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     os.dup2(null, 0)
@@ -94,6 +101,20 @@ def _prepare(request: Request) -> None:
     os.close(request.stderr_fd)
     os.environ.clear()
     os.environ.update(request.env)
+
+
+def _write(path: str, text: str) -> None:
+    """Write to a file of the kernel's. Where we may not, as in tests, nothing depends on it."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(fd, text.encode())
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
 
 
 def _become_kernel(request: Request) -> socket.socket:

@@ -14,7 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import stack_data
 from IPython.core import ultratb
+from IPython.utils.PyColorize import theme_table
+from pygments.formatters.terminal256 import Terminal256Formatter
+from pygments.token import Token
+
+from . import library_frames
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_BUT_ESC = re.compile(r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u2028\u2029]")
@@ -75,6 +81,23 @@ class KernelTB(ultratb.AutoFormattedTB):
 
     def _some_str(self, value: Any) -> str:
         return safe_str(value)
+
+    def get_records(self, etb: TracebackType, context: int, tb_offset: int) -> Any:
+        """Return what is shown of each frame."""
+        after = (context - 1) // 2
+        options = stack_data.Options(
+            before=context - 1 - after, after=after, pygments_formatter=self._pygments_formatter()
+        )
+        return library_frames.records(etb, options, context - 1)
+
+    def _pygments_formatter(self) -> Any:
+        """Return what colours source lines, as IPython sets it up; None without colours."""
+        if not self.has_colors:
+            return None
+        theme = theme_table[self._theme_name]
+        highlight = theme.extra_style.get(Token.TbHighlight, self.tb_highlight)
+        style = stack_data.style_with_executing_node(theme.as_pygments_style(), highlight)
+        return Terminal256Formatter(style=style)
 
 
 def format_group(shell: Any, value: BaseException, tb: TracebackType | None) -> str:

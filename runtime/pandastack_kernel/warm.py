@@ -12,7 +12,7 @@ import gc
 import importlib
 import sys
 
-from . import figures
+from . import figures, pictures
 from .kernel import Kernel
 
 # In the order of import. Beyond the libraries themselves: modules that they, IPython or a cell load late.
@@ -28,6 +28,9 @@ MODULES = (
     "matplotlib.dates",
     "matplotlib.backends.backend_agg",
     "pandastack_kernel.mpl_backend",
+    "pandastack_kernel.charts_matplotlib",
+    "pandastack_kernel.charts_plotly",
+    "pandastack_kernel.tables",
     "PIL.Image",
     "PIL.PngImagePlugin",
     "plotly",
@@ -42,6 +45,7 @@ MODULES = (
     *("IPython.display", "IPython.core.display", "IPython.core.magics.execution", "IPython.core.page"),
     *("IPython.core.oinspect", "stack_data", "executing", "pygments.lexers.python", "pygments.formatters"),
     "traceback",
+    "jupyter_client.session",
 )
 
 # Plain Python is run several times: the interpreter then has its specialised code in the snapshot too.
@@ -74,6 +78,9 @@ _LIBRARY_CELLS = {
         "import io\npd.read_csv(io.StringIO(df.to_csv(index=False)))",
         "df.merge(df, on='b').sort_values('b')",
         "print(df)",
+        # What agents get wrong: the lines of the files that a traceback shows are then in memory.
+        "df['nope']",
+        "pd.read_csv('/nope')",
     ),
     "matplotlib": (
         "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3], label='é')\nplt.legend()\nplt.title('warm')",
@@ -84,6 +91,12 @@ _LIBRARY_CELLS = {
     "plotly": (
         "import plotly.express as px\npx.line(x=[1, 2], y=[3, 4])",
         "import plotly.graph_objects as go\ngo.Figure(go.Bar(x=['a'], y=[1]))",
+        # What these make plotly.js compile stays in the browser.
+        "px.scatter(x=[1, 2, 3, 4], y=[3, 4, 5, 4], color=['a', 'b', 'a', 'b'], title='warm').show()",
+        "px.histogram(x=[1, 2, 2]).update_layout(title='warm')",
+        "px.pie(names=['a', 'b'], values=[1, 2])",
+        "px.imshow([[1, 2], [3, 4]])",
+        "px.box(y=[1, 2, 3])",
     ),
 }
 
@@ -93,6 +106,7 @@ def warm() -> Kernel:
 
     The process stays single-threaded. Takes seconds, and ten times that on a software CPU.
     """
+    pictures.start()
     # The shell comes first: libraries look for it when they are imported.
     kernel = Kernel()
     for name in MODULES:
@@ -100,7 +114,9 @@ def warm() -> Kernel:
             importlib.import_module(name)
         except ImportError:
             pass
-    _exercise(kernel)
+    pictures.wait()
+    with pictures.patience():
+        _exercise(kernel)
     _forget(kernel)
     return kernel
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import IPython
 
-from . import frames, spawn, warm
+from . import frames, languages, spawn, warm
 from .kernel import Kernel
 
 _MAX_FDS = 8
@@ -72,26 +72,34 @@ def parse_request(payload: bytes, fds: list[int]) -> spawn.Request:
     """Return the fork request in a frame's payload.
 
     Raises:
-        ValueError: it is not one, or not with exactly three descriptors.
+        ValueError: it is not one, or not with exactly three descriptors; UnsupportedError for the language.
     """
     value: Any = json.loads(payload)
     if not isinstance(value, dict):
         raise ValueError("the request is no object")
-    request_id, cwd, env = value.get("id"), value.get("cwd"), value.get("env")
-    if not isinstance(request_id, str) or not isinstance(cwd, str) or not isinstance(env, dict):
-        raise ValueError("id and cwd must be strings, env an object")
-    if not all(isinstance(item, str) for item in env.values()):
-        raise ValueError("the values in env must be strings")
+    env = value.get("env")
+    if not isinstance(env, dict) or not all(isinstance(item, str) for item in env.values()):
+        raise ValueError("env must be an object of strings")
+    request_id, cwd = _text(value, "id"), _text(value, "cwd")
+    language = languages.find(_text(value, "language", languages.PYTHON))
+    cgroup = _text(value, "cgroup") if "cgroup" in value else None
     if len(fds) != 3:
         raise ValueError(f"three descriptors are needed, {len(fds)} came")
-    return spawn.Request(request_id, cwd, env, *fds)
+    return spawn.Request(request_id, language, cwd, env, cgroup, *fds)
 
 
-def serve(sock: socket.socket, kernel: Kernel) -> socket.socket | None:
+def _text(value: dict[str, Any], key: str, default: str | None = None) -> str:
+    text = value.get(key, default)
+    if not isinstance(text, str):
+        raise ValueError(f"{key} must be a string")
+    return text
+
+
+def serve(sock: socket.socket) -> tuple[socket.socket, languages.Language] | None:
     """Fork kernels on request.
 
     Returns:
-        In the zygote None, when the agent has closed the socket; in a kernel its control socket.
+        In the zygote None, when the agent has closed the socket; in a kernel its control socket and language.
     """
     incoming = _Incoming(sock)
     while True:
@@ -99,14 +107,16 @@ def serve(sock: socket.socket, kernel: Kernel) -> socket.socket | None:
         if received is None:
             return None
         kind, payload, fds = received
-        control = None
         try:
             if kind == frames.ZYGOTE_FORK:
-                control = spawn.fork_kernel(parse_request(payload, fds), sock)
+                request = parse_request(payload, fds)
+                control = spawn.fork_kernel(request, sock)
+                if control is not None:
+                    return control, request.language
+        except languages.UnsupportedError as error:
+            sock.sendall(spawn.failed(_id_of(payload), str(error), unsupported=True))
         except (ValueError, OSError) as error:
             sock.sendall(spawn.failed(_id_of(payload), f"cannot fork a kernel: {error}"))
-        if control is not None:
-            return control
         for fd in fds:
             os.close(fd)
 
@@ -135,11 +145,19 @@ def main() -> int:
     gc.disable()
     gc.freeze()
     _fork_once()
-    ready = {"python": _version(sys.version_info), "ipython": IPython.__version__, "pid": os.getpid()}
+    ready = {
+        "python": _version(sys.version_info),
+        "ipython": IPython.__version__,
+        "languages": languages.available(),
+        "pid": os.getpid(),
+    }
     sock.sendall(frames.encode_json(frames.ZYGOTE_READY, ready))
-    control = serve(sock, kernel)
-    if control is None:
+    forked = serve(sock)
+    if forked is None:
         os._exit(0)
+    control, language = forked
+    if language.serve is not None:
+        return language.serve(control)
     kernel.start(control)
     kernel.serve()
     return _end(kernel)

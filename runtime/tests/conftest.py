@@ -171,7 +171,7 @@ class KernelClient:
             if kind == frames.BODY:
                 self._body += payload
                 continue
-            value: Any = json.loads(payload) if kind in (frames.EVENT, frames.DONE) else payload
+            value: Any = json.loads(payload) if kind in (frames.EVENT, frames.ASK, frames.DONE) else payload
             if kind == frames.EVENT:
                 for mime, size in value.pop("body", {}).items():
                     value["data"][mime] = bytes(self._body[:size]).decode()
@@ -268,20 +268,22 @@ class Zygote:
         sent = self.sock.sendmsg([frame], control)
         self.sock.sendall(frame[sent:])
 
-    def kernel(self, cwd: str = "/", env: dict[str, str] | None = None) -> KernelClient:
-        client, theirs = self.start(cwd, env)
+    def kernel(self, cwd: str = "/", env: dict[str, str] | None = None, language: str = "python") -> KernelClient:
+        client, theirs = self.start(cwd, env, language)
         for fd in theirs:
             os.close(fd)
         client.wait_ready()
         return client
 
-    def start(self, cwd: str = "/", env: dict[str, str] | None = None) -> tuple[KernelClient, tuple[int, int, int]]:
+    def start(
+        self, cwd: str = "/", env: dict[str, str] | None = None, language: str = "python"
+    ) -> tuple[KernelClient, tuple[int, int, int]]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
         environment = {"PATH": os.environ["PATH"], "HOME": "/tmp", "LANG": "C.UTF-8"} if env is None else env
         fds = (theirs.detach(), out_write, err_write)
-        self.send_fork({"id": "s1", "cwd": cwd, "env": environment}, list(fds))
+        self.send_fork({"id": "s1", "language": language, "cwd": cwd, "env": environment}, list(fds))
         return KernelClient(ours, out_read, err_read), fds
 
     def close(self) -> None:

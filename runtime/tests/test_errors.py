@@ -166,3 +166,33 @@ def test_k20_death_is_seen_by_the_reaper(kernel: KernelClient, code: str, check:
     assert answer.stdout == "before\n"
     assert callable(check)
     assert check(kernel.wait_exit())
+
+
+def test_a_library_is_not_parsed_for_a_traceback(kernel: KernelClient) -> None:
+    """A mistyped column name: the frames of pandas are there, at the line that failed, and nothing has read them."""
+    pytest.importorskip("pandas")
+    kernel.ok("import pandas as pd, executing\ndf = pd.DataFrame({'a': [1]})")
+    text = kernel.run("df['nope']").error["traceback"]
+    assert "----> 1 df['nope']" in text
+    assert "pandas/core/frame.py:" in text
+    assert "in DataFrame.__getitem__(self, key)" in text
+    marked = [line for line in text.splitlines() if line.lstrip("-").startswith("> ")]
+    assert any("self._engine.get_loc(casted_key)" in line for line in marked), "the line that failed first"
+    assert any("raise KeyError(key) from err" in line for line in marked)
+    parsed = "[n for n in executing.Source._class_local('__source_cache_with_lines', {}) if 'pandas' in str(n)]"
+    assert kernel.ok(parsed).text == "[]"
+
+
+def test_recursion_through_a_library_is_shortened(kernel: KernelClient) -> None:
+    code = "import copy, sys\nx = []\nfor i in range(900): x = [x]\nsys.setrecursionlimit(800); copy.deepcopy(x);"
+    text = kernel.run(code).error["traceback"]
+    assert "skipping similar frames" in text
+    assert text.count("copy.py:") < 12
+    kernel.ok("sys.setrecursionlimit(3000)")
+
+
+def test_frames_of_the_users_own_modules_are_ipythons(kernel: KernelClient) -> None:
+    kernel.ok("open('own.py', 'w').write('def f(a):\\n    return (1 +\\n        a / 0)\\n')")
+    text = kernel.run("import own\nown.f(1)").error["traceback"]
+    assert "own.py:2, in f(a)" in text or "own.py:3, in f(a)" in text
+    assert "a / 0" in text

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import KernelClient, Zygote
+
+from pandastack_kernel import frames
 
 
 def test_state_stays(kernel: KernelClient) -> None:
@@ -244,3 +248,53 @@ def test_fork_after_a_burst(kernel: KernelClient) -> None:
     )
     assert answer.stdout == "".join(f"{i}\n" for i in range(5000))
     assert kernel.ok("for i in range(5000): print(i)").stdout == answer.stdout
+
+
+def answer(kernel: KernelClient, *values: str) -> Callable[[bytes, Any], None]:
+    """Return a callback that answers each question with the next value."""
+    left = list(values)
+
+    def on_frame(kind: bytes, payload: Any) -> None:
+        if kind == frames.ASK:
+            kernel.control.sendall(frames.encode_json(frames.INPUT, {"value": left.pop(0)}))
+
+    return on_frame
+
+
+def test_input_is_answered(kernel: KernelClient) -> None:
+    kernel.request(
+        "import getpass\nprint('a'); x = input('name? '); y = getpass.getpass('key? '); x + y", allow_stdin=True
+    )
+    got = kernel.collect(on_frame=answer(kernel, "Zoë\n", "geheim"))
+    assert got.text == "'Zoë\\ngeheim'"
+    asked = [data for kind, data in got.frames if kind == frames.ASK]
+    assert [(a["type"], a["prompt"], a["password"]) for a in asked] == [
+        ("input_request", "name? ", False),
+        ("input_request", "key? ", True),
+    ]
+    assert got.stdout == "a\n"
+    assert got.frames[0][0] == frames.STDOUT
+    assert "not answered" in kernel.run("input()").error["value"]
+
+
+def test_input_can_be_interrupted_and_a_late_answer_is_dropped(kernel: KernelClient) -> None:
+    def interrupt(kind: bytes, payload: Any) -> None:
+        if kind == frames.ASK:
+            kernel.interrupt()
+
+    kernel.ok("kept = 1")
+    kernel.request("input('?')", allow_stdin=True)
+    got = kernel.collect(on_frame=interrupt)
+    assert got.error["name"] == "KeyboardInterrupt"
+    kernel.control.sendall(frames.encode_json(frames.INPUT, {"value": "late"}))
+    kernel.request("input('again?'), kept", allow_stdin=True)
+    assert kernel.collect(on_frame=answer(kernel, "in time")).text == "('in time', 1)"
+
+
+def test_input_in_a_thread_fails(kernel: KernelClient) -> None:
+    got = kernel.run(
+        "import threading\ncaught = []\ndef ask():\n    try: input()\n    except Exception as e: caught.append(str(e))\n"
+        "t = threading.Thread(target=ask); t.start(); t.join(); caught",
+        allow_stdin=True,
+    )
+    assert "thread" in got.text

@@ -32,7 +32,7 @@ def failure(zygote: Zygote) -> dict[str, str]:
 
 
 def test_ready(zygote: Zygote) -> None:
-    assert set(zygote.ready) == {"python", "ipython", "pid"}
+    assert set(zygote.ready) == {"python", "ipython", "languages", "pid"}
     assert zygote.ready["pid"] == zygote.process.pid
     assert len(os.listdir(f"/proc/{zygote.process.pid}/task")) == 1
 
@@ -115,8 +115,15 @@ def test_missing_directory(zygote: Zygote) -> None:
     zygote.kernel().close()
 
 
+def descriptors(zygote: Zygote) -> int:
+    """How many it has open, once it has closed those of its last fork: it answers one request after the other."""
+    zygote.send_fork({"id": "x", "cwd": "/", "env": {}}, [])
+    assert "three descriptors" in failure(zygote)["error"]
+    return len(os.listdir(f"/proc/{zygote.process.pid}/fd"))
+
+
 def test_bad_requests(zygote: Zygote) -> None:
-    before = len(os.listdir(f"/proc/{zygote.process.pid}/fd"))
+    before = descriptors(zygote)
     read, write = os.pipe()
     good = {"id": "x", "cwd": "/", "env": {}}
     for body, fds in (
@@ -137,7 +144,7 @@ def test_bad_requests(zygote: Zygote) -> None:
     os.close(read)
     os.close(write)
     zygote.kernel().close()
-    assert len(os.listdir(f"/proc/{zygote.process.pid}/fd")) == before, "descriptors leaked"
+    assert descriptors(zygote) == before, "descriptors leaked"
 
 
 def test_many_forks_and_a_dying_kernel(zygote: Zygote) -> None:
