@@ -5,7 +5,7 @@ BUILD ?= build
 MESON_FLAGS ?=
 T ?= 60
 
-.PHONY: all demo test bench check setup format lint clean fuzz
+.PHONY: all demo test bench bench-kernel check setup format lint clean fuzz
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -32,6 +32,11 @@ check:
 bench: setup
 	@$(MAKE) --no-print-directory all
 	@scripts/bench
+
+# Our kernel beside ipykernel, in a VM and outside.
+bench-kernel: setup
+	@$(MAKE) --no-print-directory all
+	@scripts/bench --kernel
 
 lint: $(BUILD)/build.ninja
 	@scripts/lint $(BUILD)

@@ -10,6 +10,9 @@ for library in numpy pandas scipy sklearn sympy; do
 	find "$site/$library" -type d -name tests -prune -exec rm -rf {} +
 done
 
+# Where Kaleido looks for a browser when no kernel's pictures service draws for it: in scripts.
+ln -s /usr/lib/chromium/chromium-headless-shell /usr/local/bin/chromium
+
 # fontconfig compares the nanoseconds of a folder's time, and the image keeps whole seconds.
 find /usr/share/fonts -type d -exec touch -d "@$(date +%s)" {} +
 fc-cache -f

@@ -31,6 +31,9 @@ TEMPLATE = "code-interpreter"
 MIB = 1 << 20
 TRANSFER = 256 * MIB
 IDLE_SANDBOXES = 20
+KERNEL_SCRIPT = ROOT / "runtime" / "bench_kernel.py"
+GUEST_RUNTIME = "/usr/lib/pandastack/runtime"
+GUEST_PYTHON = "/opt/venv/bin/python"
 FIGURE = "plt.figure(); plt.plot(range(100), [x * x for x in range(100)]); plt.title('t'); plt.show()"
 
 
@@ -294,6 +297,37 @@ class Bench:
         self.row("    of which private", "MB").values += private
 
 
+def compare_kernels(daemon: Daemon, program: Path, quick: bool) -> int:
+    """Run runtime/bench_kernel.py in a sandbox and then on this machine, which prints both. Returns its exit status.
+
+    Outside, its Python is that of `make check`, with the packages of the template.
+    """
+    python = ROOT / "build" / "venv" / "bin" / "python"
+    if not python.exists():
+        raise BenchError(f"{python} is not there; `make check` makes it")
+    if subprocess.run([python, "-c", "import ipykernel, jupyter_client"]).returncode:
+        raise BenchError(f"ipykernel is missing: {python} -m pip install ipykernel")
+    key = daemon.headers["Authorization"].removeprefix("Bearer ")
+    env = {**os.environ, "PANDASTACK_API": f"http://{daemon.host}", "PANDASTACK_API_KEY": key}
+    options = ["--quick"] if quick else []
+    path = daemon.create()
+    sandbox = path.rsplit("/", 1)[1]
+    inside = daemon.data / "kernel.json"
+
+    def call(*command: str | Path) -> None:
+        subprocess.run([program, "sandbox", *command], env=env, check=True)
+
+    try:
+        call("cp", KERNEL_SCRIPT, f"{sandbox}:/tmp/bench_kernel.py")
+        command = [GUEST_PYTHON, "/tmp/bench_kernel.py", "--where", "inside", "--json", "/tmp/kernel.json", *options]
+        call("exec", sandbox, "--timeout", "1h", "--env", f"PYTHONPATH={GUEST_RUNTIME}", "--", *command)
+        call("cp", f"{sandbox}:/tmp/kernel.json", inside)
+    finally:
+        daemon.connection.close()  # it was idle for minutes: the next call opens a new one
+        daemon.call("DELETE", path)
+    return subprocess.run([python, KERNEL_SCRIPT, "--where", "outside", "--other", inside, *options]).returncode
+
+
 def cpu_seconds(pid: int) -> float:
     """The processor time of a process, all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -351,11 +385,14 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a fifth of the rounds, and 10 s of idleness for 60")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all values there too")
     parser.add_argument("--only", metavar="PART", choices=("creation", "warm", "transfer", "idle"), help="one part")
+    parser.add_argument(
+        "--kernel", action="store_true", help="instead: this kernel beside ipykernel, in a VM and outside"
+    )
     return parser.parse_args()
 
 
-def main() -> None:
-    """Build what is missing, measure, print."""
+def main() -> int:
+    """Build what is missing, measure, print. Returns the exit status."""
     arguments = parse_arguments()
     program = Path(os.environ.get("PANDASTACK_BIN") or ROOT / "build" / "pandastack")
     if not program.exists():
@@ -368,6 +405,8 @@ def main() -> None:
         daemon = Daemon(program, data, templates)
         try:
             print("\n".join(describe(daemon)), flush=True)
+            if arguments.kernel:
+                return compare_kernels(daemon, program, arguments.quick)
             bench = Bench(daemon, 0.2 if arguments.quick else 1, 10 if arguments.quick else 60)
             for part in parts:
                 print(f"… {part}", file=sys.stderr, flush=True)
@@ -379,14 +418,16 @@ def main() -> None:
     if arguments.json:
         rows = [{"what": r.what, "unit": r.unit, "target": r.target, "values": r.values} for r in bench.rows]
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
     try:
-        main()
+        sys.exit(main())
     except (BenchError, OSError) as failure:
         sys.exit(f"bench: {failure}")
     except subprocess.CalledProcessError as failure:
-        sys.exit(f"bench: the template was not built (exit status {failure.returncode})")
+        words = " ".join(map(str, failure.cmd[:3]))
+        sys.exit(f"bench: `{words}` failed (exit status {failure.returncode})")
     except KeyboardInterrupt:
         sys.exit(130)
