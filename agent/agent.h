@@ -36,6 +36,9 @@ struct agent {
 /* An operation: reads its request (borrowed), then owns the stream. */
 typedef void op_fn(struct agent *agent, struct stream *s, const json_t *request);
 
+/* Where code works, unless it is told to be elsewhere. */
+#define WORKSPACE "/workspace"
+
 /* Text member of a request; NULL where it is missing or no text. */
 const char *request_text(const json_t *request, const char *key);
 

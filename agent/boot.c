@@ -252,6 +252,16 @@ static int mount_the_rest(struct err *err)
 	return 0;
 }
 
+/* A mount point, so that what is written below it can be watched (changes.c). */
+static int mount_workspace(struct err *err)
+{
+	if (mkdir(WORKSPACE, 0755) < 0 && errno != EEXIST)
+		return err_set_errno(err, -errno, WORKSPACE);
+	if (mount(WORKSPACE, WORKSPACE, NULL, MS_BIND, NULL) < 0)
+		return err_set_errno(err, -errno, "mounting " WORKSPACE);
+	return 0;
+}
+
 static int loopback_up(struct err *err)
 {
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -317,6 +327,8 @@ int boot(struct err *err)
 		r = switch_root(err);
 	if (r == 0)
 		r = mount_the_rest(err);
+	if (r == 0)
+		r = mount_workspace(err);
 	if (r == 0)
 		r = loopback_up(err);
 	if (r == 0)

@@ -390,7 +390,7 @@ static int open_cwd(const char *cwd, const char *home, struct err *err)
 		fd = open(cwd, flags);
 		return fd < 0 ? err_set_errno(err, -errno, "working directory %s", cwd) : fd;
 	}
-	fd = open("/workspace", flags);
+	fd = open(WORKSPACE, flags);
 	if (fd < 0 && access(home, X_OK) == 0)
 		fd = open(home, flags);
 	if (fd < 0)

@@ -10,7 +10,12 @@
  * the sandbox's environment. A step that fails fails the whole, for a machine that shares its random
  * numbers with another must not run.
  *
- * /proc/sys/kernel/random/boot_id cannot be set; a file is mounted over it, like systemd-nspawn does.
+ * /proc/sys/kernel/random/boot_id cannot be set; a file is mounted over it, like systemd-nspawn does. The machine's names
+ * below /etc are such files too, as container engines have them: to write three files on overlayfs and ext4 takes a machine
+ * whose code has not been translated yet 40 ms, and a full disk is no obstacle.
+ *
+ * Without `machine_id` the machine is the one that it was, after a pause: it gets the time and fresh entropy, and keeps
+ * its names and what its kernels were seeded with.
  *
  * An ordinary process (tests) leaves the machine alone and writes only its files below `root`.
  */
@@ -31,6 +36,7 @@
 #include "base/str.h"
 #include "env.h"
 #include "file_io.h"
+#include "session.h"
 
 enum {
 	ENTROPY_BYTES = 64,
@@ -41,12 +47,16 @@ enum {
 
 static const char boot_id_proc[] = "/proc/sys/kernel/random/boot_id";
 static const char boot_id_file[] = "/run/pandastack-boot-id";
+static const struct {
+	const char *name;
+	int mode;
+} etc_files[] = {{"hostname", 0644}, {"hosts", 0644}, {"machine-id", 0444}};
 
 struct identity {
 	int64_t time_ns;
 	uint8_t entropy[ENTROPY_BYTES];
 	const char *hostname;
-	const char *machine_id;
+	const char *machine_id; /* NULL: no new identity */
 };
 
 static bool is_hostname(const char *s)
@@ -73,10 +83,12 @@ static int parse(const json_t *request, struct identity *ret, struct err *err)
 		len != ENTROPY_BYTES)
 		return err_set(err, ERR_INVALID, -EINVAL, "\"entropy\" must be %d bytes in base64",
 			ENTROPY_BYTES);
+	ret->machine_id = request_text(request, "machine_id");
+	if (!json_object_get(request, "machine_id"))
+		return 0;
 	ret->hostname = request_text(request, "hostname");
 	if (!is_hostname(ret->hostname))
 		return err_set(err, ERR_INVALID, -EINVAL, "\"hostname\" is no host name");
-	ret->machine_id = request_text(request, "machine_id");
 	if (!ret->machine_id || strlen(ret->machine_id) != MACHINE_ID_CHARS ||
 		ret->machine_id[strspn(ret->machine_id, "0123456789abcdef")])
 		return err_set(err, ERR_INVALID, -EINVAL, "\"machine_id\" must be %d hex digits",
@@ -123,8 +135,24 @@ static int new_boot_id(void)
 	return file_put(boot_id_file, text, 0444);
 }
 
+/* Puts a copy in memory over a file below /etc. */
+static void cover(const char *name, int mode)
+{
+	_cleanup_buf_ struct buf text = buf_init(HOSTS_BYTES);
+	char path[64], file[64];
+
+	(void)snprintf(path, sizeof(path), "/etc/%s", name);
+	(void)snprintf(file, sizeof(file), "/run/pandastack-%s", name);
+	(void)file_read_small(AT_FDCWD, path, &text); /* there may be none */
+	if (file_put(path, text.len ? text.data : "", mode) == 0 &&
+		file_put(file, text.len ? text.data : "", mode) == 0)
+		(void)mount(file, path, NULL, MS_BIND, NULL); /* without it the disk's is written */
+}
+
 void identity_init(void)
 {
+	for (size_t i = 0; i < ARRAY_SIZE(etc_files); i++)
+		cover(etc_files[i].name, etc_files[i].mode);
 	/* Without it the machine runs as well; its boot id is then that of its template. */
 	if (new_boot_id() == 0)
 		(void)mount(boot_id_file, boot_id_proc, NULL, MS_BIND, NULL);
@@ -175,13 +203,15 @@ static int become(struct agent *agent, const struct identity *id, struct err *er
 		r = reseed(id->entropy);
 		if (r < 0)
 			return err_set_errno(err, r, "reseeding the random number generator");
+		if (!id->machine_id)
+			return 0;
 		if (sethostname(id->hostname, strlen(id->hostname)) < 0)
 			return err_set_errno(err, -errno, "setting the host name");
 		r = new_boot_id();
 		if (r < 0)
 			return err_set_errno(err, r, "making a boot id");
 	}
-	r = put_files(agent, id);
+	r = id->machine_id ? put_files(agent, id) : 0;
 	return r < 0 ? err_set_errno(err, r, "writing the machine's names below /etc") : 0;
 }
 
@@ -194,7 +224,10 @@ void identity_resume(struct agent *agent, struct stream *s, const json_t *reques
 		stream_fail(s, &err);
 		return;
 	}
-	json_decref(agent->env);
-	agent->env = json_deep_copy(json_object_get(request, "env"));
+	if (id.machine_id) {
+		json_decref(agent->env);
+		agent->env = json_deep_copy(json_object_get(request, "env"));
+		session_reseed_all(agent);
+	}
 	stream_close(s, json_object());
 }

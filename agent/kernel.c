@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One Python kernel: its process, control socket and output pipes. */
+/* One kernel: its process, control socket and output pipes. */
 /*
  * Theory of operation
  *
- * A kernel is forked by the zygote with three descriptors: a control socket (frames, see
+ * A kernel, of whatever language, is forked by the zygote with three descriptors: a control socket (frames, see
  * kernel_frame.h) and pipes as its descriptors 1 and 2, for what does not go through Python:
  * C libraries, children. It is a child of the agent, for its parent exits at once and the agent
  * is PID 1 (or a subreaper). The first frame, 'k', names the PID. The kernel is user code, so the PID
@@ -32,6 +32,7 @@
 #include <sys/wait.h>
 
 #include "base/macros.h"
+#include "base/str.h"
 #include "file_io.h"
 #include "kernel_frame.h"
 
@@ -161,13 +162,33 @@ static bool pay_owed(struct kernel *k)
 
 /* --- frames -------------------------------------------------------------------------------- */
 
+/* The last line that it wrote to stderr, or `why` where there is none. */
+static const char *last_words(struct kernel *k, const char *why, char *line, size_t size)
+{
+	struct kernel_pipe *p = &k->out[1];
+	size_t len, start;
+
+	mark_owed(k);
+	(void)pay_owed(k); /* no cell runs: it is kept */
+	for (len = p->kept.len; len > 0 && strchr("\r\n ", p->kept.data[len - 1]); len--)
+		;
+	for (start = len; start > 0 && p->kept.data[start - 1] != '\n'; start--)
+		;
+	return len ? str_printable(line, size, p->kept.data + start, len - start) : why;
+}
+
 static void start_failed(struct kernel *k, const char *why)
 {
+	char line[256];
 	struct err err;
 
 	timer_stop(&k->start_timer);
 	source_detach(&k->control);
-	(void)err_set(&err, ERR_INTERNAL, -EIO, "the kernel did not start: %s", why);
+	if (runtime_fork_failed(&k->agent->runtime, &k->waiter))
+		err = k->waiter.err;
+	else
+		(void)err_set(&err, ERR_INTERNAL, -EIO, "the kernel did not start: %s",
+			last_words(k, why, line, sizeof(line)));
 	k->ops->on_ready(k, &err);
 }
 
@@ -180,7 +201,6 @@ static void on_exit_reaped(struct child *child, int status);
 static void check_pid(struct kernel *k)
 {
 	int r = child_watch(&k->child, &k->agent->reaper, k->claimed_pid, on_exit_reaped);
-	char path[48];
 
 	if (r == -ECHILD && k->start_tries++ < ADOPT_TRIES) {
 		timer_start(&k->start_timer, &k->agent->loop, ADOPT_MS);
@@ -193,9 +213,7 @@ static void check_pid(struct kernel *k)
 		start_failed(k, "its process is not ours");
 		return;
 	}
-	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)kernel_pid(k));
-	(void)file_write_small(AT_FDCWD, path,
-		"0"); /* the zygote's is lower, where it could be set */
+	runtime_waiter_cancel(&k->waiter); /* the fork has succeeded */
 	k->ops->on_ready(k, NULL);
 }
 
@@ -222,6 +240,7 @@ static bool handle_text(struct kernel *k)
 		go_on = false;
 	} else if (k->type == KERNEL_DONE && k->running) {
 		k->running = false;
+		k->asking = false;
 		k->stream = NULL;
 		k->ops->on_done(k, json);
 	}
@@ -240,28 +259,37 @@ static size_t put_payload(struct kernel *k, const uint8_t *data, size_t len)
 	case KERNEL_BODY:
 		return put_body(k, data, len);
 	case KERNEL_EVENT:
+	case KERNEL_ASK:
 		return put_event(k, data, len);
-	default:
+	default: /* is_text() */
 		if (buf_append(&k->text, data, len) < 0)
 			abort(); /* out of memory: begin_frame() checked the length */
 		return len;
 	}
 }
 
+/* Short frames that are for us. */
+static bool is_text(uint8_t type)
+{
+	return type == KERNEL_HELLO || type == KERNEL_DONE || type == KERNEL_RESEEDED;
+}
+
 static bool begin_frame(struct kernel *k, const uint8_t *header)
 {
 	struct kernel_frame f = kernel_frame_header(header);
-	bool text = f.type == KERNEL_HELLO || f.type == KERNEL_DONE;
-	bool bytes = f.type == KERNEL_STDOUT || f.type == KERNEL_STDERR || f.type == KERNEL_BODY ||
-		f.type == KERNEL_EVENT;
+	bool text = is_text(f.type);
+	bool event = f.type == KERNEL_EVENT || f.type == KERNEL_ASK;
+	bool bytes = f.type == KERNEL_STDOUT || f.type == KERNEL_STDERR || f.type == KERNEL_BODY;
 
-	if ((!text && !bytes) || f.length > (text ? TEXT_BYTES : LIMIT_EVENT_BYTES))
+	if ((!text && !event && !bytes) || f.length > (text ? TEXT_BYTES : LIMIT_EVENT_BYTES))
 		return false;
 	k->type = f.type;
 	k->left = f.length;
 	k->in_frame = true;
-	if (f.type == KERNEL_EVENT || f.type == KERNEL_DONE)
+	if (event || f.type == KERNEL_DONE)
 		mark_owed(k);
+	if (f.type == KERNEL_ASK)
+		k->asking = k->running;
 	return true;
 }
 
@@ -313,7 +341,7 @@ static bool pump(struct kernel *k)
 			continue;
 		}
 		k->in_frame = false;
-		if (k->type != KERNEL_HELLO && k->type != KERNEL_DONE)
+		if (!is_text(k->type))
 			continue;
 		k->rx_len -= pos;
 		memmove(k->rx, k->rx + pos, k->rx_len);
@@ -462,6 +490,20 @@ static int watch_channels(struct kernel *k)
 	return r;
 }
 
+static int request_fork(struct kernel *k, const int theirs[3], struct err *err)
+{
+	const char *tree = k->agent->config.cgroup;
+	struct runtime_spec spec = {.language = k->language, .cwd = k->cwd, .env = k->env};
+	char path[256];
+
+	/* It enters its group before it starts anything of its own. */
+	if (tree && k->cgroup->dir_fd >= 0) {
+		(void)snprintf(path, sizeof(path), "%s/%s", tree, k->cgroup->name);
+		spec.cgroup = path;
+	}
+	return runtime_fork(&k->agent->runtime, &k->waiter, &spec, theirs, err);
+}
+
 static void on_runtime_ready(struct runtime_waiter *w, const struct err *runtime_err)
 {
 	struct kernel *k = container_of(w, struct kernel, waiter);
@@ -479,7 +521,7 @@ static void on_runtime_ready(struct runtime_waiter *w, const struct err *runtime
 	if (r < 0)
 		(void)err_set_errno(&err, r, "starting a kernel");
 	else
-		r = runtime_fork(&k->agent->runtime, k->cwd, k->env, theirs, &err);
+		r = request_fork(k, theirs, &err);
 	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)
 		cleanup_close(&theirs[i]);
 	if (r < 0)
@@ -488,7 +530,7 @@ static void on_runtime_ready(struct runtime_waiter *w, const struct err *runtime
 		timer_start(&k->start_timer, &k->agent->loop, START_MS);
 }
 
-struct kernel *kernel_new(struct agent *agent, const char *cwd, json_t *env,
+struct kernel *kernel_new(struct agent *agent, const char *language, const char *cwd, json_t *env,
 	const struct kernel_ops *ops, void *owner)
 {
 	struct kernel *k = xnew(struct kernel);
@@ -496,6 +538,7 @@ struct kernel *kernel_new(struct agent *agent, const char *cwd, json_t *env,
 	k->agent = agent;
 	k->ops = ops;
 	k->owner = owner;
+	k->language = strdup(language);
 	k->cwd = strdup(cwd);
 	k->env = env;
 	k->cgroup = cgroup_new(&agent->cgroups, "kernel");
@@ -538,6 +581,7 @@ struct kernel *kernel_free(struct kernel *k)
 	buf_done(&k->tx);
 	buf_done(&k->text);
 	json_decref(k->env);
+	free(k->language);
 	free(k->cwd);
 	free(k);
 	return NULL;
@@ -579,6 +623,37 @@ int kernel_run(struct kernel *k, struct stream *s, const json_t *request)
 	return 0;
 }
 
+int kernel_input(struct kernel *k, const char *value)
+{
+	json_t *answer;
+	int r;
+
+	if (!k->asking)
+		return -EBUSY;
+	answer = json_pack("{ss}", "value", value);
+	r = kernel_frame_append_json(&k->tx, KERNEL_INPUT, answer);
+	json_decref(answer);
+	if (r < 0)
+		return r;
+	k->asking = false;
+	flush_tx(k);
+	update_control(k);
+	return 0;
+}
+
+void kernel_reseed(struct kernel *k)
+{
+	json_t *nothing = json_object();
+
+	(void)kernel_frame_append_json(&k->tx, KERNEL_RESEED,
+		nothing); /* there is room beside a cell */
+	json_decref(nothing);
+	if (k->control_fd >= 0 && k->control.loop) {
+		flush_tx(k);
+		update_control(k);
+	}
+}
+
 void kernel_mute(struct kernel *k)
 {
 	k->stream = NULL;
@@ -591,7 +666,12 @@ void kernel_interrupt(struct kernel *k)
 	if (!kernel_pid(k))
 		return;
 	(void)kill(kernel_pid(k), SIGINT); /* it is ours and not reaped */
-	cgroup_kill_others(k->cgroup, kernel_pid(k), k->started_ticks);
+}
+
+void kernel_sweep(struct kernel *k)
+{
+	if (kernel_pid(k))
+		cgroup_kill_others(k->cgroup, kernel_pid(k), k->started_ticks);
 }
 
 void kernel_kill(struct kernel *k)

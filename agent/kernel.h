@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One Python kernel: its process, control socket and output pipes.
+ * One kernel: its process, control socket and output pipes.
  *
  * kernel_new() → kernel_start() → on_ready → kernel_run() → on_done → … → on_dead → kernel_free(), which is right
  * at any time but inside on_done. While a cell runs, all output goes to its stream, at the pace
@@ -38,8 +38,9 @@ struct kernel {
 	struct agent *agent;
 	const struct kernel_ops *ops;
 	void *owner;
-	char *cwd;   /* owned */
-	json_t *env; /* owned */
+	char *language; /* owned */
+	char *cwd;      /* owned */
+	json_t *env;    /* owned */
 	struct runtime_waiter waiter;
 	struct timer start_timer;
 	int start_tries;
@@ -62,6 +63,7 @@ struct kernel {
 	/* The cell. */
 	struct stream *stream; /* borrowed; NULL between cells or when nobody listens */
 	bool running;
+	bool asking; /* it waits for input */
 	uint64_t started_ticks;
 	/* The end. */
 	bool exited;
@@ -70,7 +72,7 @@ struct kernel {
 };
 
 /* `cwd` and `env` (a JSON object) are what the kernel starts with; env's reference is taken. */
-struct kernel *kernel_new(struct agent *agent, const char *cwd, json_t *env,
+struct kernel *kernel_new(struct agent *agent, const char *language, const char *cwd, json_t *env,
 	const struct kernel_ops *ops, void *owner);
 /* Answers with on_ready, perhaps at once. */
 void kernel_start(struct kernel *k);
@@ -85,14 +87,21 @@ static inline pid_t kernel_pid(const struct kernel *k)
 /* Runs a cell: `request` as the runtime takes it (borrowed). -EMSGSIZE when it is too long. */
 int kernel_run(struct kernel *k, struct stream *s, const json_t *request);
 
+/* Answers a cell that asks for input (borrowed). -EBUSY when it does not, -EMSGSIZE when it is too long. */
+int kernel_input(struct kernel *k, const char *value);
+
+/* This machine is a copy: the kernel seeds its global random generators anew, before its next cell. */
+void kernel_reseed(struct kernel *k);
+
 /* The cell's stream has room again. */
 void kernel_on_room(struct kernel *k);
 
 /* Nobody listens to the cell any more: its output is dropped. */
 void kernel_mute(struct kernel *k);
 
-/* SIGINT for the kernel, SIGKILL for what the cell started. */
+/* SIGINT for the kernel; SIGKILL for what the cell started. */
 void kernel_interrupt(struct kernel *k);
+void kernel_sweep(struct kernel *k);
 
 /* SIGKILL for all; on_dead follows. */
 void kernel_kill(struct kernel *k);

@@ -18,12 +18,16 @@ enum kernel_frame_type {
 	KERNEL_FORK = 'f',        /* to the zygote */
 	KERNEL_FORK_FAILED = 'x', /* zygote */
 	KERNEL_HELLO = 'k',       /* kernel: JSON {"pid"} */
-	KERNEL_RUN = 'R',         /* to the kernel: JSON {"code","ansi","env"?} */
+	KERNEL_RUN = 'R',         /* to the kernel: JSON {"code","ansi","allow_stdin","env"?} */
 	KERNEL_STDOUT = 'o',      /* kernel: bytes */
 	KERNEL_STDERR = 'e',      /* kernel: bytes */
 	KERNEL_BODY = 'b',        /* kernel: bytes that belong to the next event, passed on */
 	KERNEL_EVENT = 'm',       /* kernel: JSON, passed on as it is */
-	KERNEL_DONE = 'd',        /* kernel: JSON {"status","execution_count"} */
+	KERNEL_ASK = 'i',      /* kernel: JSON, an event that asks for input, passed on as it is */
+	KERNEL_RESEED = 'S',   /* to the kernel: JSON {} */
+	KERNEL_RESEEDED = 's', /* kernel: JSON {} */
+	KERNEL_INPUT = 'I',    /* to the kernel: JSON {"value"} */
+	KERNEL_DONE = 'd',     /* kernel: JSON {"status","execution_count","exit_code"?} */
 };
 
 struct kernel_frame {

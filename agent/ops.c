@@ -112,6 +112,7 @@ static const struct {
 	{"resume", identity_resume},
 	{"session_create", session_create},
 	{"session_delete", session_delete},
+	{"session_input", session_input},
 	{"session_interrupt", session_interrupt},
 	{"session_list", session_list},
 	{"session_restart", session_restart},

@@ -8,8 +8,9 @@
  * 32-bit little-endian length, a type and JSON:
  *
  *	zygote → agent   'r' {"python","ipython","pid"}   warm
- *	                 'x' {"id","error"}               that fork failed
- *	agent → zygote   'f' {"id","cwd","env"}           with control, stdout, stderr as SCM_RIGHTS
+ *	                 'x' {"id","error","unsupported"} that fork failed
+ *	agent → zygote   'f' {"id","language","cwd","cgroup"?,"env"}
+ *	                                                  with control, stdout, stderr as SCM_RIGHTS
  *
  * A zygote that dies or talks nonsense is killed, those who wait get an error, and the next that
  * needs one starts a new one, cold. Kernels that live are not affected.
@@ -24,13 +25,14 @@
 
 #include "agent.h"
 #include "base/macros.h"
+#include "base/parse.h"
 #include "env.h"
 #include "file_io.h"
 #include "kernel_frame.h"
 #include "proc.h"
 
 enum {
-	WARM_MS = 180 * 1000, /* imports from a cold disk, in software emulation */
+	WARM_MS = 600 * 1000, /* imports from a cold disk and a browser's start, in software emulation */
 	IN_BYTES = 64 * 1024,
 	SEND_BYTES = 1024 * 1024, /* a fork request (LIMIT_OPEN_BYTES, escaped) fits in whole */
 };
@@ -96,6 +98,27 @@ static void on_deadline(struct timer *timer)
 	fail(container_of(timer, struct runtime, deadline), "did not become ready in time");
 }
 
+/* The session hears of it when its control socket closes, and asks for the reason then. */
+static void on_fork_failed(struct runtime *rt, const json_t *answer)
+{
+	const char *id = json_string_value(json_object_get(answer, "id"));
+	const char *words = json_string_value(json_object_get(answer, "error"));
+	bool unsupported = json_is_true(json_object_get(answer, "unsupported"));
+	struct list *it, *tmp;
+	uint64_t n;
+
+	if (!id || parse_u64(id, 1, UINT32_MAX, &n) < 0)
+		return;
+	list_for_each(it, tmp, &rt->forks) {
+		struct runtime_waiter *w = container_of(it, struct runtime_waiter, node);
+
+		if (w->fork_id == n)
+			(void)err_set(&w->err, unsupported ? ERR_UNSUPPORTED : ERR_INTERNAL,
+				unsupported ? -EOPNOTSUPP : -EIO, "%s",
+				words ? words : "the kernel runtime gave no reason");
+	}
+}
+
 /* Takes one frame off the input; false when it is not complete. */
 static bool handle_frame(struct runtime *rt)
 {
@@ -112,7 +135,8 @@ static bool handle_frame(struct runtime *rt)
 		rt->info = json_incref(json);
 		answer_waiters(rt, NULL);
 	}
-	/* 'x' needs no action: the session sees its control socket close. */
+	if (f.type == KERNEL_FORK_FAILED)
+		on_fork_failed(rt, json);
 	json_decref(json);
 	return true;
 }
@@ -154,7 +178,8 @@ static int start(struct runtime *rt, struct err *err)
 
 	if (access(config->python, X_OK) < 0)
 		return err_set(err, ERR_UNSUPPORTED, -EOPNOTSUPP,
-			"this template has no kernel runtime (%s)", config->python);
+			"this template has no kernels (no %s); code-interpreter has them",
+			config->python);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		return err_set_errno(err, -errno, "kernel runtime");
 	rt->fd = fds[0];
@@ -190,6 +215,7 @@ void runtime_init(struct runtime *rt, struct agent *agent)
 {
 	*rt = (struct runtime){.agent = agent, .fd = -1, .in = buf_init(IN_BYTES), .next_id = 1};
 	list_init(&rt->waiters);
+	list_init(&rt->forks);
 	timer_init(&rt->deadline, on_deadline);
 }
 
@@ -242,21 +268,34 @@ static int send_with_fds(int fd, const struct buf *frame, const int fds[3])
 	return (size_t)n == frame->len ? 0 : -EAGAIN;
 }
 
-int runtime_fork(struct runtime *rt, const char *cwd, json_t *env, const int fds[3],
-	struct err *err)
+int runtime_fork(struct runtime *rt, struct runtime_waiter *w, const struct runtime_spec *spec,
+	const int fds[3], struct err *err)
 {
 	_cleanup_buf_ struct buf frame = buf_init(SEND_BYTES);
-	json_t *request = json_pack("{ss sO}", "cwd", cwd, "env", env);
+	json_t *request = json_pack("{ss ss ss* sO}", "language", spec->language, "cwd", spec->cwd,
+		"cgroup", spec->cgroup, "env", spec->env);
 	int r;
 
-	(void)json_object_set_new(request, "id", json_sprintf("%u", rt->next_id++));
+	w->fork_id = rt->next_id++;
+	w->err = (struct err){0};
+	(void)json_object_set_new(request, "id", json_sprintf("%u", w->fork_id));
 	r = kernel_frame_append_json(&frame, KERNEL_FORK, request);
 	json_decref(request);
 	if (r == 0)
 		r = send_with_fds(rt->fd, &frame, fds);
-	if (r == 0)
+	if (r == 0) {
+		list_append(&rt->forks, &w->node);
 		return 0;
+	}
 	/* Half a frame in the channel, or one that is stuck: it is of no more use. */
 	fail(rt, "does not take requests");
 	return err_set(err, ERR_INTERNAL, -EIO, "the kernel runtime does not take requests");
+}
+
+bool runtime_fork_failed(struct runtime *rt, struct runtime_waiter *w)
+{
+	/* Its words were sent before the socket was closed, but may be read after. */
+	if (!w->err.os && rt->fd >= 0)
+		on_channel(&rt->source, EPOLLIN);
+	return w->err.os != 0;
 }

@@ -29,6 +29,7 @@ struct runtime {
 	struct buf in;
 	json_t *info; /* what the zygote said when it was warm; NULL until then */
 	struct list waiters;
+	struct list forks; /* waiters whose kernel was asked for */
 	uint32_t next_id;
 };
 
@@ -36,6 +37,16 @@ struct runtime_waiter {
 	struct list node;
 	/* The zygote is warm (err NULL), or will not be. The waiter is off the list. */
 	void (*on_ready)(struct runtime_waiter *w, const struct err *err);
+	uint32_t fork_id; /* of runtime_fork() */
+	struct err err;   /* why that failed, once the zygote has said so */
+};
+
+/* What a kernel starts with. */
+struct runtime_spec {
+	const char *language;
+	const char *cwd;
+	const char *cgroup; /* directory of its control group; NULL: none */
+	json_t *env;        /* an object */
 };
 
 void runtime_init(struct runtime *rt, struct agent *agent);
@@ -49,9 +60,11 @@ static inline void runtime_waiter_cancel(struct runtime_waiter *w)
 }
 
 /*
- * Asks the warm zygote for a kernel with `cwd`, `env` (a JSON object, borrowed) and the descriptors
- * control, stdout, stderr. That it was forked shows on the control socket; that it was not, by the
- * end of it.
+ * Asks the warm zygote for a kernel with the descriptors control, stdout, stderr. That it was forked
+ * shows on the control socket; that it was not, by the end of it: runtime_fork_failed() then knows why.
  */
-int runtime_fork(struct runtime *rt, const char *cwd, json_t *env, const int fds[3],
-	struct err *err);
+int runtime_fork(struct runtime *rt, struct runtime_waiter *w, const struct runtime_spec *spec,
+	const int fds[3], struct err *err);
+/* True, with w->err, when the zygote has refused this waiter's fork. It may end the runtime, which
+ * answers other waiters. */
+bool runtime_fork_failed(struct runtime *rt, struct runtime_waiter *w);

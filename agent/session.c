@@ -12,7 +12,8 @@
  *	    └────────────────────────┴───────────on_dead─────────────────┘
  *
  * Ending a cell early (its timeout, an interrupt, a cancel, a host that is gone) is one path: SIGINT,
- * GRACE_MS for the kernel to say 'd', then SIGKILL for the kernel. What the answer says about the
+ * GRACE_MS for the kernel to say 'd', then SIGKILL for the kernel. What the cell started is killed SWEEP_MS
+ * after the SIGINT, or at the cell's end: a shell whose command dies before it has the signal would begin the next one. What the answer says about the
  * state follows from what happened, not from what was wanted: 'd' means that the kernel lives and
  * its variables with it, on_dead means `state_lost`.
  */
@@ -27,12 +28,15 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "changes.h"
 #include "env.h"
 #include "kernel.h"
 
 enum {
 	GRACE_MS = 2000,
+	SWEEP_MS = 50, /* of the grace: until the cell's children are killed */
 	NAME_BYTES = 128,
+	LANGUAGE_BYTES = 64,
 };
 
 enum ending {
@@ -45,6 +49,7 @@ struct session {
 	struct list node;
 	struct agent *agent;
 	char name[NAME_BYTES + 1];
+	char language[LANGUAGE_BYTES + 1];
 	char *cwd;             /* owned */
 	json_t *env;           /* owned; of the session, NULL: none */
 	struct kernel *kernel; /* owned; NULL: none */
@@ -53,7 +58,8 @@ struct session {
 	bool lost;             /* a kernel died; the next cell's result says `kernel_restarted` */
 	uint64_t cells;
 	struct list runs;
-	struct run *current;    /* first of `runs`, once the kernel has it */
+	struct run *current; /* first of `runs`, once the kernel has it */
+	struct changes changes;
 	struct stream *starter; /* waits for the PID; NULL: nobody */
 };
 
@@ -64,11 +70,14 @@ struct run {
 	struct buf code;
 	bool complete; /* all of the code is here */
 	bool ansi;
+	bool allow_stdin;
+	bool detach; /* goes on when nobody listens any more */
 	json_t *env; /* owned; NULL: none */
 	int64_t timeout_ms;
 	int64_t started_ms;
-	struct timer timer; /* the timeout, then the grace */
+	struct timer timer; /* the timeout, then the sweep, then the grace */
 	enum ending ending;
+	bool swept;
 	bool killed;    /* by us, after the grace */
 	bool restarted; /* first cell of a kernel that replaces a lost one */
 };
@@ -95,7 +104,11 @@ static void run_finish(struct run *run, const char *status, json_t *result)
 
 	(void)json_object_set_new(result, "status", json_string(status));
 	(void)json_object_set_new(result, "duration_ms", json_integer(took));
-	(void)json_object_set_new(result, "exit_code", json_integer(strcmp(status, "ok") != 0));
+	if (!json_object_get(result, "exit_code"))
+		(void)json_object_set_new(result, "exit_code",
+			json_integer(strcmp(status, "ok") != 0));
+	if (run->started_ms)
+		changes_report(&run->session->changes, WORKSPACE, result);
 	if (run->restarted)
 		(void)json_object_set_new(result, "kernel_restarted", json_true());
 	if (run->stream)
@@ -134,8 +147,17 @@ static void run_end_early(struct run *run, enum ending ending)
 	if (run->ending != BY_ITSELF)
 		return;
 	run->ending = ending;
-	timer_start(&run->timer, &session->agent->loop, GRACE_MS);
+	timer_start(&run->timer, &session->agent->loop, SWEEP_MS);
 	kernel_interrupt(session->kernel);
+}
+
+/* Kills what an interrupted cell has started, once. */
+static void run_sweep(struct run *run)
+{
+	if (run->ending == BY_ITSELF || run->swept)
+		return;
+	run->swept = true;
+	kernel_sweep(run->session->kernel);
 }
 
 static void on_run_timer(struct timer *timer)
@@ -144,6 +166,9 @@ static void on_run_timer(struct timer *timer)
 
 	if (run->ending == BY_ITSELF) {
 		run_end_early(run, BY_TIMEOUT);
+	} else if (!run->swept) {
+		run_sweep(run);
+		timer_start(&run->timer, &run->session->agent->loop, GRACE_MS - SWEEP_MS);
 	} else {
 		run->killed = true;
 		kernel_kill(run->session->kernel);
@@ -152,7 +177,7 @@ static void on_run_timer(struct timer *timer)
 
 static json_t *run_request(const struct run *run)
 {
-	json_t *request = json_pack("{sb}", "ansi", run->ansi);
+	json_t *request = json_pack("{sb sb}", "ansi", run->ansi, "allow_stdin", run->allow_stdin);
 
 	(void)json_object_set_new(request, "code",
 		json_stringn(run->code.data ? run->code.data : "", run->code.len));
@@ -173,6 +198,7 @@ static void run_start(struct run *run)
 	run->restarted = session->lost;
 	session->lost = false;
 	run->started_ms = clock_mono_ms();
+	changes_watch(&session->changes, WORKSPACE);
 	if (run->timeout_ms > 0)
 		timer_start(&run->timer, &session->agent->loop, run->timeout_ms);
 	r = kernel_run(session->kernel, run->stream, request);
@@ -227,6 +253,13 @@ static void run_on_cancel(struct stream *s)
 	struct session *session = run->session;
 	bool current = session->current == run;
 
+	if (run->detach && run->complete) {
+		run->stream = NULL;
+		stream_close(s, json_pack("{ss}", "status", "detached"));
+		if (current)
+			kernel_mute(session->kernel);
+		return;
+	}
 	run_end_early(run, BY_INTERRUPT);
 	if (current)
 		kernel_mute(session->kernel); /* the host does not read it any more */
@@ -246,7 +279,8 @@ static void run_on_gone(struct stream *s)
 	bool current = session->current == run;
 
 	run->stream = NULL;
-	run_end_early(run, BY_INTERRUPT);
+	if (!run->detach || !run->complete)
+		run_end_early(run, BY_INTERRUPT);
 	if (current)
 		kernel_mute(session->kernel);
 }
@@ -266,6 +300,7 @@ static void session_free(struct session *session)
 {
 	list_remove(&session->node);
 	session->kernel = kernel_free(session->kernel);
+	changes_done(&session->changes);
 	json_decref(session->env);
 	free(session->cwd);
 	free(session);
@@ -309,12 +344,16 @@ static void on_done(struct kernel *k, const json_t *result)
 	struct run *run = session->current;
 	const char *status = json_string_value(json_object_get(result, "status"));
 	const json_t *count = json_object_get(result, "execution_count");
+	json_int_t code = json_integer_value(json_object_get(result, "exit_code"));
 	json_t *answer = json_object();
 
+	run_sweep(run);
 	status = status && strcmp(status, "ok") == 0 ? "ok" : "error";
 	if (json_is_integer(count))
 		(void)json_object_set_new(answer, "execution_count",
 			json_integer(json_integer_value(count)));
+	if (code > 0 && code <= UINT8_MAX)
+		(void)json_object_set_new(answer, "exit_code", json_integer(code));
 	/* A cell that its timeout ended may have caught the interrupt: it is over time all the same. */
 	if (run->ending == BY_TIMEOUT || (run->ending == BY_INTERRUPT && strcmp(status, "ok") != 0))
 		status = ending_status(run->ending);
@@ -373,8 +412,8 @@ static void start_kernel(struct session *session)
 
 	env_build(&env, environment, "/root", "root", session->agent->env, session->env);
 	session->ready = false;
-	session->kernel = kernel_new(session->agent, session->cwd, env_to_json(&env),
-		&kernel_callbacks, session);
+	session->kernel = kernel_new(session->agent, session->language, session->cwd,
+		env_to_json(&env), &kernel_callbacks, session);
 	kernel_start(session->kernel);
 }
 
@@ -448,7 +487,7 @@ static bool is_dir(const char *path)
 
 static const char *default_cwd(void)
 {
-	return is_dir("/workspace") ? "/workspace" : access("/root", X_OK) == 0 ? "/root" : "/";
+	return is_dir(WORKSPACE) ? WORKSPACE : access("/root", X_OK) == 0 ? "/root" : "/";
 }
 
 static int check_create(struct agent *agent, const json_t *request, struct err *err)
@@ -464,9 +503,9 @@ static int check_create(struct agent *agent, const json_t *request, struct err *
 			"\"session\" must be a name of 1 to %d bytes", NAME_BYTES);
 	if (wrong)
 		return err_set(err, ERR_INVALID, -EINVAL, "%s", wrong);
-	if (language && strcmp(language, "python") != 0)
-		return err_set(err, ERR_UNSUPPORTED, -EOPNOTSUPP,
-			"no kernel for %s: python is the only language", language);
+	if (language && (!*language || strlen(language) > LANGUAGE_BYTES))
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"\"language\" must be a name of 1 to %d bytes", LANGUAGE_BYTES);
 	if (cwd && !is_dir(cwd))
 		return err_set(err, ERR_INVALID, -ENOENT, "working directory %s: not a directory",
 			cwd);
@@ -483,6 +522,7 @@ static int check_create(struct agent *agent, const json_t *request, struct err *
 void session_create(struct agent *agent, struct stream *s, const json_t *request)
 {
 	const char *cwd = request_text(request, "cwd");
+	const char *language = request_text(request, "language");
 	struct session *session;
 	struct err err;
 
@@ -494,8 +534,11 @@ void session_create(struct agent *agent, struct stream *s, const json_t *request
 	session->agent = agent;
 	(void)snprintf(session->name, sizeof(session->name), "%s",
 		request_text(request, "session"));
+	(void)snprintf(session->language, sizeof(session->language), "%s",
+		language ? language : "python");
 	session->cwd = strdup(cwd ? cwd : default_cwd());
 	session->env = json_deep_copy(json_object_get(request, "env"));
+	session->changes = changes_init();
 	list_init(&session->runs);
 	list_append(&agent->sessions, &session->node);
 	start_for(session, s);
@@ -519,6 +562,8 @@ void session_run(struct agent *agent, struct stream *s, const json_t *request)
 	run->stream = s;
 	run->code = buf_init(LIMIT_CODE_BYTES);
 	run->ansi = json_is_true(json_object_get(request, "ansi"));
+	run->allow_stdin = json_is_true(json_object_get(request, "allow_stdin"));
+	run->detach = json_is_true(json_object_get(request, "detach"));
 	run->env = json_deep_copy(env);
 	run->timeout_ms = json_integer_value(json_object_get(request, "timeout_ms"));
 	timer_init(&run->timer, on_run_timer);
@@ -536,6 +581,27 @@ void session_interrupt(struct agent *agent, struct stream *s, const json_t *requ
 	stream_close(s, json_pack("{sb}", "running", session->current ? 1 : 0));
 	if (session->current)
 		run_end_early(session->current, BY_INTERRUPT);
+}
+
+void session_input(struct agent *agent, struct stream *s, const json_t *request)
+{
+	struct session *session = request_session(agent, s, request);
+	const char *value = request_text(request, "value");
+	int r;
+
+	if (!session)
+		return;
+	if (!value) {
+		stream_failf(s, -EINVAL, "\"value\" must be a string");
+		return;
+	}
+	r = session->current ? kernel_input(session->kernel, value) : -EBUSY;
+	if (r == -EBUSY)
+		stream_failf(s, r, "no cell of this session waits for input");
+	else if (r < 0)
+		stream_failf(s, r, "the input is too long");
+	else
+		stream_close(s, json_object());
 }
 
 void session_restart(struct agent *agent, struct stream *s, const json_t *request)
@@ -578,11 +644,23 @@ void session_list(struct agent *agent, struct stream *s, const json_t *request)
 		const struct session *session = container_of(it, struct session, node);
 
 		(void)json_array_append_new(list,
-			json_pack("{ss ss sI sb}", "session", session->name, "language", "python",
-				"cells", (json_int_t)session->cells, "running",
+			json_pack("{ss ss sI sb}", "session", session->name, "language",
+				session->language, "cells", (json_int_t)session->cells, "running",
 				session->current ? 1 : 0));
 	}
 	stream_close(s, json_pack("{so}", "sessions", list));
+}
+
+void session_reseed_all(struct agent *agent)
+{
+	struct list *it, *tmp;
+
+	list_for_each(it, tmp, &agent->sessions) {
+		struct session *session = container_of(it, struct session, node);
+
+		if (session->ready)
+			kernel_reseed(session->kernel);
+	}
 }
 
 void session_free_all(struct agent *agent)

@@ -8,6 +8,7 @@ that breaks things makes its own: `sandbox()`, `make_daemon()`.
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ import pytest
 
 from harness import Api, Daemon, Sandbox, Session
 from harness.daemon import binary, templates
+
+# A shell's background job ignores SIGINT, and what it starts would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

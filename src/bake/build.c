@@ -248,8 +248,8 @@ static int make_initrd(struct build *b, const char *dir, struct err *err)
 
 /* ---- the manifest ---- */
 
-static int write_manifest(struct build *b, const struct machine_image *image, const char *dir,
-	struct err *err)
+static int write_manifest(struct build *b, const struct machine_image *image,
+	const struct snapshot_facts *facts, const char *dir, struct err *err)
 {
 	_cleanup_free_ char *path = fs_join(dir, "manifest.json"), *text = NULL;
 	json_t *json =
@@ -265,6 +265,8 @@ static int write_manifest(struct build *b, const struct machine_image *image, co
 
 	if (b->def->kernel)
 		(void)json_object_set_new(json, "kernel", json_string(b->def->kernel));
+	if (facts->languages)
+		(void)json_object_set(json, "languages", facts->languages);
 	text = json_dumps(json, JSON_INDENT(2));
 	json_decref(json);
 	if (!text)
@@ -308,6 +310,7 @@ static int bake(struct build *b, struct err *err)
 		.runtime_dir = b->def->kernel ? b->share.runtime : NULL,
 		.progress = b->progress,
 	};
+	struct snapshot_facts facts = {0};
 	int r = fs_mkdirs(out, 0755, err);
 
 	progress_step(b->progress, "Making the initramfs and the writable disk");
@@ -320,11 +323,12 @@ static int bake(struct build *b, struct err *err)
 	if (r == 0)
 		r = make_initrd(b, out, err);
 	if (r == 0)
-		r = snapshot_take(&job, err);
+		r = snapshot_take(&job, &facts, err);
 	if (cancel_requested())
-		return err_set(err, ERR_INTERNAL, -EINTR, "interrupted; nothing was changed");
+		r = err_set(err, ERR_INTERNAL, -EINTR, "interrupted; nothing was changed");
 	if (r == 0)
-		r = write_manifest(b, &image, out, err);
+		r = write_manifest(b, &image, &facts, out, err);
+	json_decref(facts.languages);
 	if (r == 0)
 		r = sync_dir(out, err);
 	return r;
@@ -345,7 +349,8 @@ static int remove_others(const struct build *b, struct err *err)
 
 		if (strlen(e->d_name) == DIGEST_TEXT_SIZE - 1 &&
 			strspn(e->d_name, "0123456789abcdef") == DIGEST_TEXT_SIZE - 1 &&
-			strcmp(e->d_name, b->version) != 0)
+			strcmp(e->d_name, b->version) != 0 &&
+			template_holders(b->dir, e->d_name, NULL, 0) == 0)
 			r = fs_remove_tree(path, err);
 	}
 	(void)closedir(dir);

@@ -95,10 +95,11 @@ static int put_runtime(struct link *link, const char *runtime_dir, struct err *e
 	while (r == 0 && (e = readdir(dir))) {
 		_cleanup_free_ char *path = fs_join(package, e->d_name), *data = NULL;
 		const char *dot = strrchr(e->d_name, '.');
+		bool ours = dot && (strcmp(dot, ".py") == 0 || strcmp(dot, ".mjs") == 0);
 		char guest_path[400];
 		size_t len;
 
-		if (!dot || strcmp(dot, ".py") != 0)
+		if (!ours)
 			continue;
 		(void)snprintf(guest_path, sizeof(guest_path), GUEST_RUNTIME_DIR "/%s", e->d_name);
 		r = fs_read(path, RUNTIME_FILE_MAX, &data, &len, err);
@@ -151,9 +152,10 @@ static int boot(const struct snapshot_job *job, struct bake_vm *b, struct err *e
 	return r < 0 ? explain(b, job->ops, err) : 0;
 }
 
-static int warm(const struct snapshot_job *job, struct bake_vm *b, struct err *err)
+static int warm(const struct snapshot_job *job, struct bake_vm *b, struct snapshot_facts *facts,
+	struct err *err)
 {
-	json_t *facts = NULL;
+	json_t *answer = NULL, *languages;
 	int r;
 
 	if (!job->runtime_dir)
@@ -162,8 +164,11 @@ static int warm(const struct snapshot_job *job, struct bake_vm *b, struct err *e
 	r = put_runtime(b->link, job->runtime_dir, err);
 	if (r == 0)
 		r = link_call(b->link, json_pack("{s:s}", "op", "warm"), WARM_TIMEOUT_MS, -1,
-			&facts, err);
-	json_decref(facts);
+			&answer, err);
+	languages = json_object_get(answer, "languages");
+	if (json_is_array(languages))
+		facts->languages = json_incref(languages);
+	json_decref(answer);
 	return r < 0 ? explain(b, job->ops, err) : 0;
 }
 
@@ -175,7 +180,9 @@ static int capture(const struct snapshot_job *job, struct bake_vm *b, struct err
 	int r;
 
 	progress_step(job->progress, "Capturing memory and devices");
-	r = job->ops->save_devices(b->vm, devices, err);
+	r = job->ops->pause(b->vm, err);
+	if (r == 0)
+		r = job->ops->save_devices(b->vm, devices, err);
 	if (r < 0)
 		return r;
 	vm_kill(b->vm);
@@ -184,7 +191,7 @@ static int capture(const struct snapshot_job *job, struct bake_vm *b, struct err
 	return 0;
 }
 
-static int attempt(const struct snapshot_job *job, struct err *err)
+static int attempt(const struct snapshot_job *job, struct snapshot_facts *facts, struct err *err)
 {
 	CLEANUP(bake_vm_done) struct bake_vm b = {0};
 	int r;
@@ -192,7 +199,7 @@ static int attempt(const struct snapshot_job *job, struct err *err)
 	progress_step(job->progress, "Booting the machine for the first time");
 	r = boot(job, &b, err);
 	if (r == 0)
-		r = warm(job, &b, err);
+		r = warm(job, &b, facts, err);
 	if (r == 0)
 		r = capture(job, &b, err);
 	return r;
@@ -212,7 +219,7 @@ static int prepare(const struct snapshot_job *job, const char *empty_disk, struc
 	return r < 0 ? r : fs_clone(empty_disk, disk, 0600, err);
 }
 
-int snapshot_take(const struct snapshot_job *job, struct err *err)
+int snapshot_take(const struct snapshot_job *job, struct snapshot_facts *ret, struct err *err)
 {
 	_cleanup_free_ char *empty_disk = fs_join(job->image->dir, "empty.ext4");
 	int r = 0;
@@ -221,7 +228,7 @@ int snapshot_take(const struct snapshot_job *job, struct err *err)
 		r = prepare(job, empty_disk, err);
 		if (r < 0)
 			return r;
-		r = attempt(job, err);
+		r = attempt(job, ret, err);
 		if (r != -ETIMEDOUT || cancel_requested())
 			break;
 		log_warn("the first boot hung", LOG_STR("error", err_msg(err)));

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "bake/progress.h"
 #include "core/template.h"
 
@@ -18,9 +20,14 @@ struct snapshot_job {
 	struct progress *progress;
 };
 
+/* What the warm kernel runtime said of itself. */
+struct snapshot_facts {
+	json_t *languages; /* owned; array of names, or NULL where there is no runtime */
+};
+
 /*
  * Boots and captures: image->dir gains `memory` and `devices`, and its scratch.ext4 is what the machine
  * had written by then. A boot that hangs is tried once more. On failure the message carries the end of
  * the guest's console.
  */
-int snapshot_take(const struct snapshot_job *job, struct err *err);
+int snapshot_take(const struct snapshot_job *job, struct snapshot_facts *ret, struct err *err);

@@ -2,6 +2,7 @@
 /* Files and folders of our own: made, written atomically, copied sparsely, removed whole. */
 #include "base/fs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -184,6 +185,50 @@ int fs_clone(const char *from, const char *to, mode_t mode, struct err *err)
 	return 0;
 }
 
+int fs_clone_into(const char *from, const char *to, struct err *err)
+{
+	_cleanup_close_ int in = open(from, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int out = open(to, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	struct stat st;
+	int r = 0;
+
+	if (in < 0 || out < 0 || fstat(in, &st) < 0)
+		return err_set_errno(err, -errno, "can't open %s and %s", from, to);
+	if (ioctl(out, FICLONE, in) < 0)
+		r = copy_data(in, out, st.st_size);
+	return r < 0 ? err_set_errno(err, r, "can't copy %s to %s", from, to) : 0;
+}
+
+int fs_sync_dir(const char *path, struct err *err)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 || fsync(fd) < 0 ? err_set_errno(err, -errno, "can't sync %s", path) : 0;
+}
+
+int fs_sync_tree(const char *path, struct err *err)
+{
+	DIR *dir = opendir(path);
+	const struct dirent *e;
+	int r = 0;
+
+	if (!dir)
+		return err_set_errno(err, -errno, "can't read %s", path);
+	while (r == 0 && (e = readdir(dir))) {
+		_cleanup_close_ int fd = -1;
+
+		if (e->d_name[0] == '.')
+			continue;
+		fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0 || fsync(fd) < 0)
+			r = -errno;
+	}
+	if (r == 0 && fsync(dirfd(dir)) < 0)
+		r = -errno;
+	(void)closedir(dir);
+	return r < 0 ? err_set_errno(err, r, "can't sync %s", path) : 0;
+}
+
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
 	return remove(path) < 0 && errno != ENOENT ? -1 : 0;
@@ -202,6 +247,18 @@ static int add_usage(const char *path, const struct stat *st, int type, struct F
 {
 	usage_sum += (uint64_t)st->st_blocks * 512;
 	return 0;
+}
+
+static int add_own_usage(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	return S_ISREG(st->st_mode) && st->st_nlink > 1 ? 0 : add_usage(path, st, type, ftw);
+}
+
+uint64_t fs_own_usage(const char *path)
+{
+	usage_sum = 0;
+	(void)nftw(path, add_own_usage, 32, FTW_PHYS); /* what can't be seen counts nothing */
+	return usage_sum;
 }
 
 uint64_t fs_disk_usage(const char *path)

@@ -25,9 +25,19 @@ int fs_write_atomic(const char *path, const void *data, size_t len, mode_t mode,
 
 /* Makes `to` the same as `from`: a clone where the file system can, else a copy of what is data. */
 int fs_clone(const char *from, const char *to, mode_t mode, struct err *err);
+/* The same for a file that is there already and may be open elsewhere: it stays that file. */
+int fs_clone_into(const char *from, const char *to, struct err *err);
+
+/* Brings the names in a folder to the disk, not what they stand for. */
+int fs_sync_dir(const char *path, struct err *err);
+
+/* Brings the files of a folder, and the folder itself, to the disk. */
+int fs_sync_tree(const char *dir, struct err *err);
 
 /* Removes a file or a folder with all in it; follows no links; 0 when it is not there. */
 int fs_remove_tree(const char *path, struct err *err);
 
 /* Bytes that a folder takes on the disk. */
 uint64_t fs_disk_usage(const char *path);
+/* The same, less files that have another name, too: what its removal gives back. */
+uint64_t fs_own_usage(const char *path);

@@ -18,6 +18,7 @@
 /* The HTTP API. */
 #define LIMIT_JSON_BODY_BYTES MIB(17) /* a cell of LIMIT_CODE_BYTES, escaped, and its envelope */
 #define LIMIT_CODE_BYTES MIB(16)      /* code of one cell */
+#define LIMIT_INPUT_BYTES KIB(64)     /* one answer to input() */
 #define LIMIT_COMMAND_BYTES KIB(120)  /* Linux: one argument is at most 128 KiB (MAX_ARG_STRLEN) */
 #define LIMIT_PATH_BYTES 4095         /* PATH_MAX without its NUL */
 #define LIMIT_CONNECTIONS 512         /* HTTP connections at once, a thread each */
@@ -26,10 +27,11 @@
 #define LIMIT_METADATA_VALUE_BYTES KIB(4)
 #define LIMIT_ENV_ENTRIES 256
 
-/* What a buffered answer holds; more is cut and said so (`truncated`). */
-#define LIMIT_STREAM_TEXT_BYTES MIB(1) /* each of stdout and stderr */
-#define LIMIT_RESULTS_BYTES MIB(32)    /* all results of a cell */
-#define LIMIT_EVENT_BYTES MIB(32)      /* one event of a cell, reassembled */
+/* What comes out; of a buffered answer the daemon's options say more (--max-output, --max-results). */
+#define LIMIT_LISTING_BYTES MIB(32) /* the entries of a directory */
+#define LIMIT_ANSWER_BYTES \
+	MIB(768)                  /* that our own client takes: all of the above, escaped as JSON */
+#define LIMIT_EVENT_BYTES MIB(32) /* one event of a cell, reassembled */
 #define LIMIT_EVENT_VALUES (1 << 20) /* JSON values in it: each takes some 100 bytes once parsed */
 
 /* Sandboxes. */
@@ -38,5 +40,6 @@
 #define LIMIT_TTL_SECONDS (366 * 24 * 3600)
 #define LIMIT_TIMEOUT_MS (24 * 3600 * 1000)
 #define DEFAULT_TTL_SECONDS 3600
+#define DEFAULT_IDLE_SECONDS 300
 #define DEFAULT_CELL_TIMEOUT_MS 30000
 #define DEFAULT_EXEC_TIMEOUT_MS (600 * 1000)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 int parse_i64(const char *s, int64_t min, int64_t max, int64_t *ret)
 {
@@ -38,6 +39,37 @@ int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
 	if (errno == ERANGE || v < min || v > max)
 		return -ERANGE;
 	*ret = v;
+	return 0;
+}
+
+int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	static const char units[] = "kmgt";
+	const char *unit;
+	unsigned int shift = 0;
+	char *end;
+	unsigned long long v;
+
+	if (!isdigit((unsigned char)s[0]))
+		return -EINVAL;
+	errno = 0;
+	v = strtoull(s, &end, 10);
+	if (errno == ERANGE)
+		return -ERANGE;
+	unit = *end ? strchr(units, tolower((unsigned char)*end)) : NULL;
+	if (unit) {
+		shift = 10 * (unsigned int)(unit - units + 1);
+		end++;
+		if (strcasecmp(end, "iB") == 0)
+			end += 2;
+		else if (strcasecmp(end, "B") == 0)
+			end++;
+	}
+	if (*end)
+		return -EINVAL;
+	if (v > max >> shift || v << shift < min)
+		return -ERANGE;
+	*ret = v << shift;
 	return 0;
 }
 

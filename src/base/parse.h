@@ -12,5 +12,8 @@
 int parse_i64(const char *s, int64_t min, int64_t max, int64_t *ret);
 int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
 
+/* Bytes with an optional unit of 1024: "64K", "1MiB", "2g"; a bare number is bytes. */
+int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
+
 /* A span of time with an optional unit: "250ms", "30s", "5m", "2h"; a bare number is seconds. */
 int parse_duration_ms(const char *s, int64_t min_ms, int64_t max_ms, int64_t *ret_ms);

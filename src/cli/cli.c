@@ -25,9 +25,20 @@ static const struct cli_command builtin[] = {
 	{"sandbox", "get", "show a sandbox", cmd_sandbox_get},
 	{"sandbox", "exec", "run a command in a sandbox", cmd_sandbox_exec},
 	{"sandbox", "cp", "copy a file into a sandbox or out of it", cmd_sandbox_cp},
+	{"sandbox", "fork", "copy a sandbox as it is", cmd_sandbox_fork},
+	{"sandbox", "pause", "stop a sandbox where it is", cmd_sandbox_pause},
+	{"sandbox", "resume", "let a paused sandbox go on", cmd_sandbox_resume},
+	{"sandbox", "hibernate", "put a sandbox away to the disk", cmd_sandbox_hibernate},
+	{"sandbox", "wake", "bring a hibernated sandbox back", cmd_sandbox_wake},
 	{"sandbox", "rm", "delete sandboxes", cmd_sandbox_rm},
+	{"snapshot", "create", "keep a sandbox as it is now", cmd_snapshot_create},
+	{"snapshot", "list", "list snapshots", cmd_snapshot_list},
+	{"snapshot", "export", "write a snapshot to one file", cmd_snapshot_export},
+	{"snapshot", "import", "read such a file", cmd_snapshot_import},
+	{"snapshot", "rm", "delete snapshots", cmd_snapshot_rm},
 	{"template", "list", "list templates", cmd_template_list},
 	{"template", "rm", "delete a template", cmd_template_rm},
+	{NULL, "gc", "delete what nobody needs any more", cmd_gc},
 	{NULL, "engines", "show what can run sandboxes here", cmd_engines},
 	{NULL, "version", "show the versions of this program and the daemon", cmd_version},
 };
@@ -83,7 +94,7 @@ static void list_commands(FILE *f, const struct table *table, const char *group,
 
 		if (all || same(command->group, group))
 			(void)fprintf(f, "  %s%s%-*s  %s\n", prefix, *prefix ? " " : "",
-				(int)(16 - strlen(prefix) - (*prefix ? 1 : 0)), command->name,
+				(int)(18 - strlen(prefix) - (*prefix ? 1 : 0)), command->name,
 				command->summary);
 	}
 }

@@ -20,7 +20,6 @@ enum {
 	JSON_TIMEOUT_MS = 180 * 1000,
 	POLL_MS = 200, /* how often progress is shown while nothing happens */
 	TRANSFER_BUFFER_BYTES = 512 * 1024,
-	ANSWER_MAX_BYTES = 2 * LIMIT_RESULTS_BYTES, /* escaped as JSON */
 };
 
 struct client {
@@ -365,7 +364,7 @@ int client_send(struct client *client, const struct client_request *request, jso
 	_cleanup_transfer_ struct transfer t = {
 		.client = client,
 		.request = request,
-		.answer = buf_init(ANSWER_MAX_BYTES),
+		.answer = buf_init(LIMIT_ANSWER_BYTES),
 		.err = err,
 	};
 	CURLcode code = CURLE_OK;

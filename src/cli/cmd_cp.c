@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pandastack sandbox cp`: one file into a sandbox or out of it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/opts.h"
 #include "cli/sandbox.h"
+#include "cli/sink.h"
 #include "cli/text.h"
 
 /* The side in the sandbox. */
@@ -23,20 +23,6 @@ static void remote_done(struct remote *remote)
 	free(remote->id);
 }
 #define _cleanup_remote_ CLEANUP(remote_done)
-
-/* A download's end; the file is made when the first byte, or the end, is there. */
-struct sink {
-	const char *path; /* "-": stdout */
-	int fd;           /* owned unless it is stdout */
-	uint64_t bytes;
-};
-
-static void sink_done(struct sink *sink)
-{
-	if (sink->fd != STDOUT_FILENO)
-		cleanup_close(&sink->fd);
-}
-#define _cleanup_sink_ CLEANUP(sink_done)
 
 static const char *base_name(const char *path)
 {
@@ -82,31 +68,6 @@ static int file_path(struct client *client, const char *sandbox, const char *pat
 	return 0;
 }
 
-static int sink_open(struct sink *sink, struct err *err)
-{
-	if (sink->fd >= 0)
-		return 0;
-	if (strcmp(sink->path, "-") == 0)
-		sink->fd = STDOUT_FILENO;
-	else
-		sink->fd = open(sink->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (sink->fd < 0)
-		return err_set_errno(err, -errno, "cannot create %s", sink->path);
-	return 0;
-}
-
-static int sink_write(const char *data, size_t len, void *user, struct err *err)
-{
-	struct sink *sink = user;
-	int r = sink_open(sink, err);
-
-	if (r == 0)
-		r = term_write(sink->fd, data, len, err);
-	if (r == 0)
-		sink->bytes += len;
-	return r;
-}
-
 static int download(struct client *client, const struct remote *src, const char *dst, bool json,
 	struct err *err)
 {
@@ -139,27 +100,6 @@ static int download(struct client *client, const struct remote *src, const char 
 	return r;
 }
 
-static int open_source(const char *path, int *ret, int64_t *ret_bytes, struct err *err)
-{
-	_cleanup_close_ int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-							: open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0)
-		return err_set(err, ERR_FILE_NOT_FOUND, -errno, "cannot open %s: %s", path,
-			strerror(errno));
-	if (fstat(fd, &st) < 0)
-		return err_set_errno(err, -errno, "cannot read %s", path);
-	if (S_ISDIR(st.st_mode))
-		return err_set(err, ERR_INVALID, -EISDIR,
-			"%s is a folder, and only files are copied; for a folder: "
-			"tar c %s | pandastack sandbox cp - ID:/tmp/it.tar, and unpack it there",
-			path, path);
-	*ret_bytes = S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0 ? st.st_size : -1;
-	*ret = steal_fd(&fd);
-	return 0;
-}
-
 static int upload(struct client *client, const char *src, const struct remote *dst, bool json,
 	struct err *err)
 {
@@ -176,7 +116,7 @@ static int upload(struct client *client, const char *src, const struct remote *d
 	json_t *answer = NULL;
 	int r;
 
-	r = open_source(src, &fd, &request.upload_bytes, err);
+	r = source_open(src, &fd, &request.upload_bytes, err);
 	if (r == 0)
 		r = file_path(client, dst->id, remote, &path, err);
 	if (r < 0)

@@ -13,17 +13,62 @@
 #include "cli/table.h"
 #include "cli/text.h"
 
+struct create_options {
+	const char *template, *snapshot; /* as given, or NULL */
+	int64_t ttl_ms, idle_ms;         /* 0: the daemon's default */
+	bool persistent;
+};
+
+static void set_seconds(json_t *body, const char *key, int64_t ms)
+{
+	if (ms)
+		(void)json_object_set_new(body, key, json_integer((ms + 999) / 1000));
+}
+
+static int create_body(struct client *client, const struct create_options *o, json_t **ret,
+	struct err *err)
+{
+	_cleanup_free_ char *snapshot = NULL;
+	const char *template = o->template ? o->template : SANDBOX_DEFAULT_TEMPLATE;
+	json_t *body;
+	int r;
+
+	if (o->template && o->snapshot)
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"a snapshot has its template: give one of --template and --from-snapshot");
+	if (o->snapshot) {
+		r = snapshot_resolve(client, o->snapshot, &snapshot, err);
+		if (r < 0)
+			return r;
+	}
+	body = snapshot ? json_pack("{s:s}", "from_snapshot", snapshot)
+			: json_pack("{s:s}", "template", template);
+	if (!body)
+		return err_set(err, ERR_INVALID, -EILSEQ, "the template's name is not UTF-8");
+	set_seconds(body, "ttl_seconds", o->ttl_ms);
+	set_seconds(body, "idle_seconds", o->idle_ms);
+	if (o->persistent)
+		(void)json_object_set_new(body, "persistent", json_true());
+	*ret = body;
+	return 0;
+}
+
 int cmd_sandbox_create(int argc, char **argv, struct err *err)
 {
 	_cleanup_client_ struct client *client = NULL;
-	const char *template = SANDBOX_DEFAULT_TEMPLATE;
-	int64_t ttl_ms = 0;
-	json_t *metadata = NULL, *body, *answer = NULL;
+	struct create_options o = {0};
+	json_t *metadata = NULL, *body = NULL, *answer = NULL;
 	bool json = false;
 	const struct opt opts[] = {
 		{'t', "template", "NAME", "what it is made from (code-interpreter)",
-			.text = &template},
-		{0, "ttl", "TIME", "delete it when unused for this time (1h)", .span_ms = &ttl_ms},
+			.text = &o.template},
+		{0, "from-snapshot", "ID", "go on from a snapshot instead", .text = &o.snapshot},
+		{0, "ttl", "TIME", "delete it when unused for this time (1h)",
+			.span_ms = &o.ttl_ms},
+		{0, "persistent", NULL, "keep it, and hibernate it when idle",
+			.flag = &o.persistent},
+		{0, "idle-timeout", "TIME", "after which a persistent one is idle (5m)",
+			.span_ms = &o.idle_ms},
 		{'m', "metadata", "KEY=VALUE", "a label to find it by; may be repeated",
 			.pairs = &metadata},
 		OPT_JSON(&json),
@@ -32,7 +77,9 @@ int cmd_sandbox_create(int argc, char **argv, struct err *err)
 		.usage = "sandbox create [options]",
 		.about = "Creates a sandbox and prints its id.\n",
 		.examples = "  pandastack sandbox create\n"
-			    "  pandastack sandbox create -t base --ttl 10m -m task=report\n",
+			    "  pandastack sandbox create -t base --ttl 10m -m task=report\n"
+			    "  pandastack sandbox create --persistent --idle-timeout 10m\n"
+			    "  pandastack sandbox create --from-snapshot 9c41\n",
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),
 	};
@@ -40,15 +87,14 @@ int cmd_sandbox_create(int argc, char **argv, struct err *err)
 
 	if (r > 0)
 		r = client_new(&client, err) < 0 ? err->os : 1;
+	if (r > 0)
+		r = create_body(client, &o, &body, err) < 0 ? err->os : 1;
 	if (r <= 0) {
 		json_decref(metadata);
 		return r;
 	}
-	body = json_pack("{s:s, s:o*}", "template", template, "metadata", metadata);
-	if (!body)
-		return err_set(err, ERR_INVALID, -EILSEQ, "the template's name is not UTF-8");
-	if (ttl_ms)
-		(void)json_object_set_new(body, "ttl_seconds", json_integer((ttl_ms + 999) / 1000));
+	if (metadata)
+		(void)json_object_set_new(body, "metadata", metadata);
 	r = sandbox_create(client, body, NULL, NULL, &answer, err);
 	if (r < 0)
 		return r;

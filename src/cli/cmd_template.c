@@ -56,10 +56,18 @@ int cmd_template_rm(int argc, char **argv, struct err *err)
 {
 	_cleanup_client_ struct client *client = NULL;
 	_cleanup_free_ char *escaped = NULL, *path = NULL;
+	bool force = false;
+	const struct opt opts[] = {
+		{'f', "force", NULL, "even if snapshots stand on it", .flag = &force},
+	};
 	const struct opts_spec spec = {
-		.usage = "template rm NAME",
-		.about = "Deletes a template. Sandboxes that were made from it go on.\n",
+		.usage = "template rm NAME [--force]",
+		.about = "Deletes a template. Sandboxes that were made from it go on. One that\n"
+			 "snapshots stand on is kept; by force it loses its name, and `gc` takes\n"
+			 "its files away after the last of them.\n",
 		.examples = "  pandastack template rm code-interpreter\n",
+		.opts = opts,
+		.n_opts = ARRAY_SIZE(opts),
 		.min_args = 1,
 		.max_args = 1,
 	};
@@ -71,7 +79,7 @@ int cmd_template_rm(int argc, char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	escaped = client_escape(argv[0]);
-	path = text_format("/v1/templates/%s", escaped);
+	path = text_format("/v1/templates/%s%s", escaped, force ? "?force=true" : "");
 	return client_json(client, "DELETE", path, NULL, NULL, err);
 }
 

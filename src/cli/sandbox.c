@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What several commands do with sandboxes: create, delete, find by a prefix, split ID:PATH. */
+/* What several commands do with sandboxes and snapshots: create, delete, find by a prefix, split ID:PATH. */
 #include "cli/sandbox.h"
 
 #include <errno.h>
@@ -66,7 +66,18 @@ int sandbox_delete(struct client *client, const char *id, struct err *err)
 	return client_send(client, &request, NULL, err);
 }
 
-int sandbox_match(const json_t *list, const char *prefix, const char **ret, struct err *err)
+/* What has an id. */
+struct noun {
+	const char *name;
+	const char *list; /* the API's list of them */
+	enum err_kind not_found;
+};
+
+static const struct noun sandboxes = {"sandbox", "/v1/sandboxes", ERR_SANDBOX_NOT_FOUND};
+static const struct noun snapshots = {"snapshot", "/v1/snapshots", ERR_SNAPSHOT_NOT_FOUND};
+
+static int match(const struct noun *noun, const json_t *list, const char *prefix, const char **ret,
+	struct err *err)
 {
 	_cleanup_free_ char *clean = text_clean(prefix);
 	const char *found = NULL;
@@ -84,31 +95,52 @@ int sandbox_match(const json_t *list, const char *prefix, const char **ret, stru
 		}
 		if (found)
 			return err_set(err, ERR_INVALID, -EINVAL,
-				"more than one sandbox's id begins with '%s': give more of it",
-				clean);
+				"more than one %s's id begins with '%s': give more of it",
+				noun->name, clean);
 		found = id;
 	}
 	if (!found)
-		return err_set(err, ERR_SANDBOX_NOT_FOUND, -ENOENT,
-			"no sandbox '%s'; see: pandastack sandbox list", clean);
+		return err_set(err, noun->not_found, -ENOENT,
+			"no %s '%s'; see: pandastack %s list", noun->name, clean, noun->name);
 	*ret = found;
 	return 0;
 }
 
-int sandbox_resolve(struct client *client, const char *prefix, char **ret, struct err *err)
+static int resolve(struct client *client, const struct noun *noun, const char *prefix, char **ret,
+	struct err *err)
 {
 	json_t *list = NULL;
 	const char *id;
 	int r;
 
-	r = client_json(client, "GET", "/v1/sandboxes", NULL, &list, err);
+	r = client_json(client, "GET", noun->list, NULL, &list, err);
 	if (r < 0)
 		return r;
-	r = sandbox_match(list, prefix, &id, err);
+	r = match(noun, list, prefix, &id, err);
 	if (r == 0)
 		*ret = text_format("%s", id);
 	json_decref(list);
 	return r;
+}
+
+int sandbox_match(const json_t *list, const char *prefix, const char **ret, struct err *err)
+{
+	return match(&sandboxes, list, prefix, ret, err);
+}
+
+int snapshot_match(const json_t *list, const char *prefix, const char **ret, struct err *err)
+{
+	return match(&snapshots, list, prefix, ret, err);
+}
+
+int sandbox_resolve(struct client *client, const char *prefix, char **ret, struct err *err)
+{
+	return resolve(client, &sandboxes, prefix, ret, err);
+}
+
+int snapshot_resolve(struct client *client, const char *prefix, char **ret, struct err *err)
+{
+	return resolve(client, &snapshots, prefix, ret, err);
 }
 
 bool sandbox_split_path(const char *arg, char **ret_id, const char **ret_path)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What several commands do with sandboxes. */
+/* What several commands do with sandboxes and snapshots. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,6 +24,10 @@ int sandbox_resolve(struct client *client, const char *prefix, char **ret, struc
 
 /* The pure part of it: `list` is the answer of GET /v1/sandboxes, *ret is borrowed from it. */
 int sandbox_match(const json_t *list, const char *prefix, const char **ret, struct err *err);
+
+/* The same for snapshots. */
+int snapshot_resolve(struct client *client, const char *prefix, char **ret, struct err *err);
+int snapshot_match(const json_t *list, const char *prefix, const char **ret, struct err *err);
 
 /* "ID:PATH" as scp reads it: a colon before any slash. *ret_id (to be freed) and *ret_path (the
  * argument's own) are untouched where it is a local path. */

@@ -26,8 +26,15 @@ static void adopt_one(const struct adoption *a, struct sandbox *sb)
 		(void)sandbox_set_state(sb, SANDBOX_FAILED);
 		return;
 	}
+	if (sb->registered == SANDBOX_HIBERNATED) {
+		a->ops->kill_left(
+			sb->dir); /* it was being woken, or the process had not ended yet */
+		(void)sandbox_set_state(sb, SANDBOX_HIBERNATED);
+		return;
+	}
 	if (sandbox_adopt(sb, a->hub, a->ops, &err) == 0) {
-		(void)sandbox_set_state(sb, SANDBOX_RUNNING);
+		(void)sandbox_set_state(sb,
+			sb->registered == SANDBOX_PAUSED ? SANDBOX_PAUSED : SANDBOX_RUNNING);
 		log_info("sandbox taken over", LOG_STR("sandbox", sb->id));
 		return;
 	}

@@ -28,25 +28,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "core/adopt.h"
-#include "core/sandbox_internal.h"
-
-struct core {
-	char *data_dir;
-	int lock_fd; /* one daemon at a time */
-	const struct engine_ops *ops;
-	struct engine_info engine;
-	struct template_set *templates;
-	struct store *store;
-	struct link_hub *hub;
-
-	pthread_mutex_t lock; /* protects all below */
-	pthread_cond_t wake;  /* the keeper shall look */
-	pthread_t keeper;
-	bool keeper_runs, stop, look;
-	struct sandbox *first; /* newest last; each with a reference of the list's */
-	unsigned int n;
-	struct core_stats stats;
-};
+#include "core/core_internal.h"
 
 /* ---- the list ---- */
 
@@ -151,7 +133,8 @@ static void take_apart(struct core *core, struct sandbox *sb)
 	struct err err = {0};
 	int r = store_delete_sandbox(core->store, sb->id, &err);
 
-	sandbox_detach(sb, false);
+	sandbox_detach(sb, false, "it was deleted");
+	template_release(core->templates, sb->template, sb->version, sb->id);
 	if (fs_remove_tree(sb->dir, &err) < 0)
 		log_warn("can't remove a sandbox's folder", LOG_STR("sandbox", sb->id),
 			LOG_STR("error", err_msg(&err)));
@@ -177,11 +160,17 @@ static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 		.env = env,
 		.idempotency_key = sb->idempotency_key,
 		.created_ms = sb->created_ms,
-		.ttl_seconds = sb->ttl_seconds,
+		.ttl_seconds = atomic_load(&sb->ttl_seconds),
 		.boot_ms = sb->boot_ms,
 		.accel = accel_name(sb->accel),
 		.cpus = sb->cpus,
 		.memory_bytes = (int64_t)sb->memory_bytes,
+		.state = sandbox_state_name(SANDBOX_RUNNING),
+		.persistent = atomic_load(&sb->persistent),
+		.idle_seconds = atomic_load(&sb->idle_seconds),
+		.parent = sb->parent,
+		.from_snapshot = sb->from_snapshot,
+		.boot_mode = sb->boot_mode,
 	};
 
 	if (!metadata || !env)
@@ -201,11 +190,12 @@ static void count_create(struct core *core, const struct sandbox *sb, bool ok)
 	pthread_mutex_unlock(&core->lock);
 }
 
-static int load_template(struct core *core, const char *name, struct template **ret,
-	struct err *err)
+int core_load_template(struct core *core, const char *name, const char *version,
+	struct template **ret, struct err *err)
 {
 	_cleanup_template_ struct template *t = NULL;
-	int r = template_load(core->templates, name, &t, err);
+	int r = version ? template_load_version(core->templates, name, version, &t, err)
+			: template_load(core->templates, name, &t, err);
 
 	if (r == 0)
 		r = template_check_engine(t, &core->engine, err);
@@ -230,25 +220,49 @@ static int give_same(struct sandbox *same, struct sandbox **ret, struct err *err
 	return 0;
 }
 
-int core_create(struct core *core, const struct sandbox_spec *spec, struct sandbox **ret,
+/* Only a template's own state is waiting warm. */
+static struct spare *take_spare(struct core *core, const struct sandbox_source *source)
+{
+	struct spare *spare = NULL;
+
+	if (!source->state_dir)
+		spare = pool_take(core->pool, POOL_WARM, source->t);
+	if (!spare && sandbox_source_fits_spare(source))
+		spare = pool_take(core->pool, POOL_PRESPAWN, source->t);
+	return spare;
+}
+
+static int boot(struct core *core, struct sandbox *sb, const struct sandbox_source *source,
 	struct err *err)
 {
-	_cleanup_template_ struct template *t = NULL;
-	_cleanup_sandbox_ struct sandbox *sb = NULL;
-	struct sandbox *same;
-	int r = load_template(core, spec->template, &t, err);
+	struct spare *spare = take_spare(core, source);
+	int r = -EAGAIN;
+
+	if (spare) {
+		r = sandbox_boot(sb, core->hub, core->ops, source, spare, err);
+		spare_free(spare);
+		if (r < 0) { /* nobody needs to know: it may have died while it waited */
+			log_debug("a spare machine was of no use", LOG_STR("sandbox", sb->id),
+				LOG_STR("error", err_msg(err)));
+			sandbox_detach(sb, false, "its machine is replaced");
+			(void)fs_remove_tree(sb->dir, NULL); /* what is left fails the mkdir() */
+		}
+	}
+	return r < 0 ? sandbox_boot(sb, core->hub, core->ops, source, NULL, err) : r;
+}
+
+int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_source *source,
+	struct sandbox **ret_same, struct err *err)
+{
+	int r = add_to_list(core, sb, ret_same, err);
 
 	if (r < 0)
 		return r;
-	sb = sandbox_new(core, core->data_dir, t, spec, &core->engine);
-	r = add_to_list(core, sb, &same, err);
-	if (r == -EEXIST)
-		return give_same(same, ret, err);
-	if (r < 0)
-		return r;
-	r = sandbox_boot(sb, core->hub, core->ops, t, err);
+	pool_pause(core->pool);
+	r = boot(core, sb, source, err);
 	if (r == 0)
 		r = put_row(core, sb, err);
+	pool_resume(core->pool);
 	count_create(core, sb, r == 0);
 	sandbox_touch(sb); /* the start does not count */
 	/* A delete that came meanwhile waits for us, so the state is still CREATING. */
@@ -256,21 +270,68 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 	if (r < 0) {
 		take_apart(core, sb);
 		log_warn("sandbox not created", LOG_STR("sandbox", sb->id),
-			LOG_STR("template", t->name), LOG_STR("error", err_msg(err)));
+			LOG_STR("template", sb->template), LOG_STR("error", err_msg(err)));
 		return r;
 	}
 	core_wake_keeper(core); /* which has not looked at it while it was CREATING */
-	log_info("sandbox created", LOG_STR("sandbox", sb->id), LOG_STR("template", t->name),
-		LOG_INT("boot_ms", sb->boot_ms), LOG_STR("engine", sb->engine),
-		LOG_STR("accel", accel_name(sb->accel)));
-	*ret = steal_ptr(&sb);
+	log_info("sandbox created", LOG_STR("sandbox", sb->id), LOG_STR("template", sb->template),
+		LOG_INT("boot_ms", sb->boot_ms), LOG_STR("boot_mode", sb->boot_mode),
+		LOG_STR("engine", sb->engine), LOG_STR("accel", accel_name(sb->accel)));
 	return 0;
+}
+
+static int create_from(struct core *core, const struct sandbox_spec *spec,
+	const struct sandbox_source *source, struct sandbox **ret, struct err *err)
+{
+	_cleanup_sandbox_ struct sandbox *sb =
+		sandbox_new(core, core->data_dir, source->t, spec, &core->engine);
+	struct sandbox *same;
+	int r = core_launch(core, sb, source, &same, err);
+
+	if (r == -EEXIST)
+		return give_same(same, ret, err);
+	if (r == 0)
+		*ret = steal_ptr(&sb);
+	return r;
+}
+
+int core_create(struct core *core, const struct sandbox_spec *spec, struct sandbox **ret,
+	struct err *err)
+{
+	_cleanup_template_ struct template *t = NULL;
+	_cleanup_snapshot_ struct snapshot *snapshot = NULL;
+	struct sandbox_spec own = *spec;
+	struct sandbox_source source = {0};
+	json_t *env;
+	int r;
+
+	if (!spec->from_snapshot) {
+		r = core_load_template(core, spec->template, NULL, &t, err);
+		source.t = t;
+		return r < 0 ? r : create_from(core, spec, &source, ret, err);
+	}
+	snapshot = core_find_snapshot(core, spec->from_snapshot, err);
+	if (!snapshot)
+		return err->os;
+	r = snapshot_source(core, snapshot, &source, &t, err);
+	if (r < 0)
+		return r;
+	own.env = env = snapshot_env(snapshot);
+	r = create_from(core, &own, &source, ret, err);
+	json_decref(env);
+	snapshot_source_done(snapshot);
+	return r;
 }
 
 int core_delete(struct core *core, struct sandbox *sb, struct err *err)
 {
+	bool ours;
+
 	sandbox_wait_created(sb);
-	if (!sandbox_set_state(sb, SANDBOX_STOPPING)) {
+	pthread_mutex_lock(&sb->op);
+	ours = sandbox_set_state(sb, SANDBOX_STOPPING);
+	pthread_mutex_unlock(&sb->op);
+	if (!ours) {
 		sandbox_wait_deleted(sb);
 		return 0;
 	}
@@ -280,6 +341,13 @@ int core_delete(struct core *core, struct sandbox *sb, struct err *err)
 	pthread_mutex_unlock(&core->lock);
 	log_info("sandbox deleted", LOG_STR("sandbox", sb->id));
 	return 0;
+}
+
+int core_note_state(struct core *core, struct sandbox *sb, enum sandbox_state state,
+	struct err *err)
+{
+	return store_set_state(core->store, sb->id, sandbox_state_name(state),
+		state == SANDBOX_HIBERNATED, err);
 }
 
 void core_note_failure(struct core *core, struct sandbox *sb)
@@ -304,6 +372,55 @@ void core_wake_keeper(struct core *core)
 	pthread_mutex_unlock(&core->lock);
 }
 
+static void expire(struct core *core, struct sandbox *sb)
+{
+	log_info("sandbox expired", LOG_STR("sandbox", sb->id));
+	pthread_mutex_lock(&core->lock);
+	core->stats.expired++;
+	pthread_mutex_unlock(&core->lock);
+	(void)core_delete(core, sb, NULL); /* always ends with it gone */
+}
+
+static void put_to_sleep(struct core *core, struct sandbox *sb)
+{
+	struct err err;
+
+	log_info("sandbox is idle", LOG_STR("sandbox", sb->id));
+	if (core_hibernate(core, sb, &err) < 0) {
+		log_warn("can't hibernate a sandbox", LOG_STR("sandbox", sb->id),
+			LOG_STR("error", err_msg(&err)));
+		sandbox_touch(sb); /* and try again when it has been idle once more */
+	}
+}
+
+/* Sees to one; returns when to look at it again. */
+static int64_t keep_one(struct core *core, struct sandbox *sb)
+{
+	enum sandbox_state state = sandbox_state_of(sb);
+	bool has_machine = state == SANDBOX_RUNNING || state == SANDBOX_PAUSED;
+	int64_t next = INT64_MAX, expires, idle;
+
+	/* The creator wakes us when it is done; the deleter needs nobody. */
+	if (!has_machine && state != SANDBOX_FAILED && state != SANDBOX_HIBERNATED)
+		return next;
+	if (has_machine)
+		next = sandbox_check_end(sb, core->ops);
+	if (atomic_load(&sb->users) > 0)
+		sandbox_touch(sb);
+	expires = sandbox_expires(sb);
+	idle = has_machine ? sandbox_idle_at(sb) : INT64_MAX;
+	if (expires <= clock_mono_ms()) {
+		expire(core, sb);
+		return INT64_MAX;
+	}
+	if (idle <= clock_mono_ms()) {
+		put_to_sleep(core, sb);
+		return sandbox_idle_at(sb); /* again, if that failed */
+	}
+	next = MIN(next, expires);
+	return MIN(next, idle);
+}
+
 /* Sees to machines that have ended and sandboxes that have expired; returns when to look again. */
 static int64_t keep_order(struct core *core)
 {
@@ -311,28 +428,8 @@ static int64_t keep_order(struct core *core)
 	unsigned int n;
 	struct sandbox **all = snapshot_list(core, &n);
 
-	for (unsigned int i = 0; i < n; i++) {
-		struct sandbox *sb = all[i];
-		enum sandbox_state state = sandbox_state_of(sb);
-		int64_t expires;
-
-		/* The creator wakes us when it is done; the deleter needs nobody. */
-		if (state != SANDBOX_RUNNING && state != SANDBOX_FAILED)
-			continue;
-		next = MIN(next, sandbox_check_end(sb, core->ops));
-		if (atomic_load(&sb->users) > 0)
-			sandbox_touch(sb);
-		expires = atomic_load(&sb->expires_mono_ms);
-		if (expires <= clock_mono_ms()) {
-			log_info("sandbox expired", LOG_STR("sandbox", sb->id));
-			pthread_mutex_lock(&core->lock);
-			core->stats.expired++;
-			pthread_mutex_unlock(&core->lock);
-			(void)core_delete(core, sb, NULL); /* always ends with it gone */
-		} else {
-			next = MIN(next, expires);
-		}
-	}
+	for (unsigned int i = 0; i < n; i++)
+		next = MIN(next, keep_one(core, all[i]));
 	free_array(all, n);
 	return next;
 }
@@ -451,6 +548,18 @@ static int remove_orphans(struct core *core, struct err *err)
 	return 0;
 }
 
+static int open_pool(struct core *core, const struct core_config *config, struct err *err)
+{
+	struct pool_config pool = {.data_dir = core->data_dir,
+		.ops = core->ops,
+		.engine = &core->engine,
+		.templates = core->templates,
+		.hub = core->hub};
+
+	memcpy(pool.sizes, config->pool_sizes, sizeof(pool.sizes));
+	return pool_new(&pool, &core->pool, err);
+}
+
 /* All that can fail at the start. */
 static int open_all(struct core *core, const struct core_config *config, struct err *err)
 {
@@ -472,9 +581,14 @@ static int open_all(struct core *core, const struct core_config *config, struct 
 		r = store_each_sandbox(core->store, remember_row, core, err);
 	if (r == 0)
 		r = remove_orphans(core, err);
+	if (r == 0)
+		r = snapshots_open(core, err);
 	if (r < 0)
 		return r;
 	adopt_all(core, core->hub, core->ops);
+	r = open_pool(core, config, err);
+	if (r < 0)
+		return r;
 	r = -pthread_create(&core->keeper, NULL, keeper_main, core);
 	if (r < 0)
 		return err_set_errno(err, r, "can't start a thread");
@@ -493,6 +607,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	if (!core->data_dir)
 		abort();
 	(void)pthread_mutex_init(&core->lock, NULL); /* these never fail on Linux */
+	(void)pthread_rwlock_init(&core->captures, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&core->wake, &attr);
@@ -519,7 +634,7 @@ static int let_go(struct sandbox *sb, void *user)
 {
 	struct core *core = user;
 
-	sandbox_detach(sb, true);
+	sandbox_detach(sb, true, "the daemon ends");
 	remove_from_list(core, sb);
 	return 0;
 }
@@ -535,12 +650,15 @@ struct core *core_free(struct core *core, bool keep)
 		pthread_mutex_unlock(&core->lock);
 		(void)pthread_join(core->keeper, NULL);
 	}
+	core->pool = pool_free(core->pool);
 	core_each(core, keep ? let_go : end_one, core);
+	snapshots_close(core);
 	link_hub_free(core->hub);
 	store_close(core->store);
 	template_set_free(core->templates);
 	cleanup_close(&core->lock_fd);
 	pthread_mutex_destroy(&core->lock);
+	pthread_rwlock_destroy(&core->captures);
 	pthread_cond_destroy(&core->wake);
 	free(core->data_dir);
 	free(core);
@@ -550,6 +668,15 @@ struct core *core_free(struct core *core, bool keep)
 struct template_set *core_templates(struct core *core)
 {
 	return core->templates;
+}
+
+int core_remove_template(struct core *core, const char *name, bool force, struct err *err)
+{
+	int r = template_remove(core->templates, name, force, err);
+
+	if (r == 0)
+		pool_look(core->pool);
+	return r;
 }
 
 const struct engine_info *core_engine(struct core *core)
@@ -576,4 +703,5 @@ void core_stats(struct core *core, struct core_stats *ret)
 	*ret = core->stats;
 	pthread_mutex_unlock(&core->lock);
 	core_each(core, count_state, ret);
+	pool_stats(core->pool, &ret->pools);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "core/pool.h"
 #include "core/sandbox_state.h"
 #include "core/template.h"
 #include "engine/engine.h"
@@ -26,6 +27,7 @@ struct core_config {
 	const char *data_dir;     /* sandboxes, the registry */
 	const char *template_dir; /* baked templates */
 	const char *engine;       /* "auto" or an engine's name */
+	unsigned int pool_sizes[_POOL_MAX];
 };
 
 /* Opens the data folder (one daemon at a time: -EBUSY, ERR_CONFLICT), adopts the sandboxes whose
@@ -37,10 +39,14 @@ struct core *core_free(struct core *core, bool keep);
 
 /* What POST /v1/sandboxes asks for. */
 struct sandbox_spec {
-	const char *template;   /* a name or an alias */
-	const json_t *metadata; /* object of strings, or NULL; checked by the caller */
-	const json_t *env;      /* object of strings, or NULL; checked by the caller */
-	int64_t ttl_seconds;    /* 0: DEFAULT_TTL_SECONDS */
+	const char *template;      /* a name or an alias */
+	const json_t *metadata;    /* object of strings, or NULL; checked by the caller */
+	const json_t *env;         /* object of strings, or NULL; checked by the caller */
+	int64_t ttl_seconds;       /* 0: DEFAULT_TTL_SECONDS */
+	int64_t idle_seconds;      /* 0: DEFAULT_IDLE_SECONDS */
+	bool persistent;           /* hibernated when idle, instead of expiring */
+	const char *from_snapshot; /* an id, in place of `template`; or NULL */
+	const char *parent;        /* core's own: of a fork */
 	/* Or NULL: a second create with the same key gives the first's sandbox. */
 	const char *idempotency_key;
 };
@@ -58,10 +64,14 @@ struct sandbox_info {
 	unsigned int cpus;
 	uint64_t memory_bytes;
 	int64_t created_ms; /* wall clock */
-	int64_t expires_ms; /* wall clock */
+	int64_t expires_ms; /* wall clock; 0: never */
 	int64_t ttl_seconds;
+	int64_t idle_seconds;
+	bool persistent;
+	char *parent;        /* id, or NULL */
+	char *from_snapshot; /* id, or NULL */
 	int64_t boot_ms;
-	const char *boot_mode; /* "snapshot" or "cold" */
+	const char *boot_mode; /* "warm", "snapshot", "fork" or "cold" */
 	pid_t pid;
 };
 void sandbox_info_done(struct sandbox_info *info);
@@ -82,15 +92,25 @@ void core_each(struct core *core, core_each_fn *fn, void *user);
 int core_delete(struct core *core, struct sandbox *sb, struct err *err);
 
 struct template_set *core_templates(struct core *core);
+/* Removes one; spare machines of it end too. */
+int core_remove_template(struct core *core, const char *name, bool force, struct err *err);
 const struct engine_info *core_engine(struct core *core);
 /* The registry, for the API keys. */
 struct store *core_store(struct core *core);
+
+/*
+ * Removes what is left of things that are no more: of snapshots and forks that were not finished, versions of templates
+ * that nothing uses, references of what is gone. Calls `removed` (may be NULL) for each.
+ */
+typedef void core_gc_fn(const char *kind, const char *name, uint64_t bytes, void *user);
+int core_gc(struct core *core, core_gc_fn *removed, void *user, struct err *err);
 
 /* Counters for /metrics. */
 struct core_stats {
 	unsigned int sandboxes[_SANDBOX_STATE_MAX];
 	uint64_t created, failed, expired, deleted;
 	double create_seconds_sum;
+	struct pool_stats pools;
 };
 void core_stats(struct core *core, struct core_stats *ret);
 

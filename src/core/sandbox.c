@@ -25,6 +25,7 @@
 #include "base/spawn.h"
 #include "base/str.h"
 #include "core/sandbox_internal.h"
+#include "engine/memory_delta.h"
 
 enum {
 	/* Until the agent has confirmed its identity; a restored machine takes 0.2 s. */
@@ -47,7 +48,7 @@ static char *xstrdup(const char *s)
 }
 
 /* RFC 9562, version 4. */
-static void make_id(char dst[SANDBOX_ID_SIZE])
+void core_make_id(char dst[SANDBOX_ID_SIZE])
 {
 	uint8_t b[16];
 
@@ -75,6 +76,7 @@ static struct sandbox *alloc(struct core *core, const char *data_dir, const char
 		abort();
 	(void)pthread_mutex_init(&sb->lock, NULL); /* these never fail on Linux */
 	(void)pthread_mutex_init(&sb->teardown, NULL);
+	(void)pthread_mutex_init(&sb->op, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&sb->changed, &attr);
@@ -88,7 +90,7 @@ struct sandbox *sandbox_new(struct core *core, const char *data_dir, const struc
 	char id[SANDBOX_ID_SIZE];
 	struct sandbox *sb;
 
-	make_id(id);
+	core_make_id(id);
 	sb = alloc(core, data_dir, id, engine);
 	sb->template = xstrdup(t->name);
 	sb->version = xstrdup(t->version);
@@ -97,12 +99,29 @@ struct sandbox *sandbox_new(struct core *core, const char *data_dir, const struc
 	if (spec->idempotency_key)
 		sb->idempotency_key = xstrdup(spec->idempotency_key);
 	sb->created_ms = clock_real_ms();
-	sb->ttl_seconds = spec->ttl_seconds ? spec->ttl_seconds : DEFAULT_TTL_SECONDS;
+	atomic_init(&sb->ttl_seconds, spec->ttl_seconds ? spec->ttl_seconds : DEFAULT_TTL_SECONDS);
+	atomic_init(&sb->idle_seconds,
+		spec->idle_seconds ? spec->idle_seconds : DEFAULT_IDLE_SECONDS);
+	atomic_init(&sb->persistent, spec->persistent);
+	sb->parent = spec->parent ? xstrdup(spec->parent) : NULL;
+	sb->from_snapshot = spec->from_snapshot ? xstrdup(spec->from_snapshot) : NULL;
+	sb->boot_mode = spec->parent ? "fork" : "snapshot";
 	sb->accel = t->image.accel;
 	sb->cpus = t->image.cpus;
 	sb->memory_bytes = t->image.memory_bytes;
 	sandbox_touch(sb);
 	return sb;
+}
+
+static const char *boot_mode_from_name(const char *name)
+{
+	static const char *const modes[] = {"snapshot", "fork", "warm", "cold"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		if (strcmp(modes[i], name) == 0)
+			return modes[i];
+	}
+	return modes[0];
 }
 
 static json_t *load_object(const char *text)
@@ -129,7 +148,13 @@ struct sandbox *sandbox_from_row(struct core *core, const char *data_dir,
 	if (row->failure)
 		sb->failure = xstrdup(row->failure);
 	sb->created_ms = row->created_ms;
-	sb->ttl_seconds = row->ttl_seconds;
+	atomic_init(&sb->ttl_seconds, row->ttl_seconds);
+	atomic_init(&sb->idle_seconds, row->idle_seconds);
+	atomic_init(&sb->persistent, row->persistent != 0);
+	sb->parent = row->parent ? xstrdup(row->parent) : NULL;
+	sb->from_snapshot = row->from_snapshot ? xstrdup(row->from_snapshot) : NULL;
+	sb->boot_mode = boot_mode_from_name(row->boot_mode);
+	(void)sandbox_state_from_name(row->state, &sb->registered); /* an unknown word: CREATING */
 	sb->boot_ms = row->boot_ms;
 	if (accel_from_name(row->accel, &sb->accel) < 0)
 		sb->accel = engine->accel;
@@ -155,10 +180,13 @@ struct sandbox *sandbox_unref(struct sandbox *sb)
 	free(sb->version);
 	free(sb->idempotency_key);
 	free(sb->failure);
+	free(sb->parent);
+	free(sb->from_snapshot);
 	json_decref(sb->metadata);
 	json_decref(sb->env);
 	pthread_mutex_destroy(&sb->lock);
 	pthread_mutex_destroy(&sb->teardown);
+	pthread_mutex_destroy(&sb->op);
 	pthread_cond_destroy(&sb->changed);
 	free(sb);
 	return NULL;
@@ -171,7 +199,21 @@ const char *sandbox_id(const struct sandbox *sb)
 
 void sandbox_touch(struct sandbox *sb)
 {
-	atomic_store(&sb->expires_mono_ms, clock_mono_ms() + sb->ttl_seconds * 1000);
+	atomic_store(&sb->used_mono_ms, clock_mono_ms());
+}
+
+int64_t sandbox_expires(const struct sandbox *sb)
+{
+	if (atomic_load(&sb->persistent))
+		return INT64_MAX;
+	return atomic_load(&sb->used_mono_ms) + atomic_load(&sb->ttl_seconds) * 1000;
+}
+
+int64_t sandbox_idle_at(const struct sandbox *sb)
+{
+	if (!atomic_load(&sb->persistent))
+		return INT64_MAX;
+	return atomic_load(&sb->used_mono_ms) + atomic_load(&sb->idle_seconds) * 1000;
 }
 
 void sandbox_use_begin(struct sandbox *sb)
@@ -236,7 +278,7 @@ void sandbox_wait_deleted(struct sandbox *sb)
 
 void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
 {
-	int64_t left = atomic_load(&sb->expires_mono_ms) - clock_mono_ms();
+	int64_t expires = sandbox_expires(sb);
 
 	*ret = (struct sandbox_info){
 		.template = xstrdup(sb->template),
@@ -248,9 +290,14 @@ void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
 		.cpus = sb->cpus,
 		.memory_bytes = sb->memory_bytes,
 		.created_ms = sb->created_ms,
-		.expires_ms = clock_real_ms() + left,
-		.ttl_seconds = sb->ttl_seconds,
-		.boot_mode = "snapshot",
+		.expires_ms =
+			expires == INT64_MAX ? 0 : clock_real_ms() + expires - clock_mono_ms(),
+		.ttl_seconds = atomic_load(&sb->ttl_seconds),
+		.idle_seconds = atomic_load(&sb->idle_seconds),
+		.persistent = atomic_load(&sb->persistent),
+		.parent = sb->parent ? xstrdup(sb->parent) : NULL,
+		.from_snapshot = sb->from_snapshot ? xstrdup(sb->from_snapshot) : NULL,
+		.boot_mode = sb->boot_mode,
 	};
 	memcpy(ret->id, sb->id, sizeof(ret->id));
 	pthread_mutex_lock(&sb->lock);
@@ -265,6 +312,8 @@ void sandbox_info_done(struct sandbox_info *info)
 {
 	free(info->template);
 	free(info->failure);
+	free(info->parent);
+	free(info->from_snapshot);
 	json_decref(info->metadata);
 	*info = (struct sandbox_info){0};
 }
@@ -298,17 +347,17 @@ static void on_console(void *user)
 		link_hub_rearm(sb->console_watch);
 }
 
-/* Connects a started or adopted machine: watches and link. */
-static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, bool padded,
-	struct err *err)
+/* Connects a started or adopted machine: watches and link (a reference; NULL: a new one, `padded` or not). */
+static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, struct link *link,
+	bool padded, struct err *err)
 {
-	struct link *link = NULL;
-	int r;
+	int r = 0;
 
 	pthread_mutex_lock(&sb->lock);
 	sb->vm = vm;
 	pthread_mutex_unlock(&sb->lock);
-	r = link_new(hub, vm_take_link(vm), padded, &link, err);
+	if (!link)
+		r = link_new(hub, vm_take_link(vm), padded, &link, err);
 	if (r == 0)
 		r = link_hub_watch(hub, vm->console_fd, on_console, sb, &sb->console_watch, err);
 	if (r == 0)
@@ -321,22 +370,33 @@ static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, bool 
 	return r;
 }
 
-static json_t *resume_request(const struct sandbox *sb)
+/* To a machine that goes on after a pause: the time, and fresh entropy. */
+static json_t *go_on_request(void)
 {
-	uint8_t entropy[ENTROPY_BYTES], machine_id[16];
-	char entropy_text[sodium_base64_ENCODED_LEN(ENTROPY_BYTES, sodium_base64_VARIANT_ORIGINAL)];
-	char machine_id_text[2 * sizeof(machine_id) + 1];
-	char hostname[32];
+	uint8_t entropy[ENTROPY_BYTES];
+	char text[sodium_base64_ENCODED_LEN(ENTROPY_BYTES, sodium_base64_VARIANT_ORIGINAL)];
 
 	randombytes_buf(entropy, sizeof(entropy));
-	randombytes_buf(machine_id, sizeof(machine_id));
-	(void)sodium_bin2base64(entropy_text, sizeof(entropy_text), entropy, sizeof(entropy),
+	(void)sodium_bin2base64(text, sizeof(text), entropy, sizeof(entropy),
 		sodium_base64_VARIANT_ORIGINAL);
+	return json_pack("{s:s, s:I, s:s}", "op", "resume", "time_ns", (json_int_t)clock_real_ns(),
+		"entropy", text);
+}
+
+json_t *sandbox_identity_request(const char *id, const json_t *env)
+{
+	uint8_t machine_id[16];
+	char machine_id_text[2 * sizeof(machine_id) + 1];
+	char hostname[32];
+	json_t *request = go_on_request();
+
+	randombytes_buf(machine_id, sizeof(machine_id));
 	str_hex(machine_id_text, machine_id, sizeof(machine_id));
-	(void)snprintf(hostname, sizeof(hostname), "sandbox-%.8s", sb->id);
-	return json_pack("{s:s, s:I, s:s, s:s, s:s, s:O}", "op", "resume", "time_ns",
-		(json_int_t)clock_real_ns(), "entropy", entropy_text, "hostname", hostname,
-		"machine_id", machine_id_text, "env", sb->env);
+	(void)snprintf(hostname, sizeof(hostname), "sandbox-%.8s", id);
+	(void)json_object_set_new(request, "hostname", json_string(hostname));
+	(void)json_object_set_new(request, "machine_id", json_string(machine_id_text));
+	(void)json_object_set_new(request, "env", env ? json_deep_copy(env) : json_object());
+	return request;
 }
 
 /* Says why the process ended. It has, and nobody else takes the machine apart meanwhile. */
@@ -359,33 +419,259 @@ static void explain_boot_failure(struct sandbox *sb, const struct engine_ops *op
 	(void)err_set(err, ERR_ENGINE, -EIO, "the machine did not start: %s", why);
 }
 
-int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
-	const struct template *t, struct err *err)
+/*
+ * Starts the machine from the state, in its folder with its disk, and gives it its time and (a new one) its name. Or
+ * goes on with a spare, which has been moved there.
+ */
+static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	const struct sandbox_source *source, struct spare *spare, bool new_identity,
+	struct err *err)
 {
-	_cleanup_free_ char *disk = fs_join(t->image.dir, "scratch.ext4");
-	_cleanup_free_ char *own_disk = fs_join(sb->dir, "scratch.ext4");
-	const struct vm_spec spec = {.image = &t->image, .dir = sb->dir};
-	int64_t start = clock_mono_ms();
+	const struct vm_spec spec = {.image = &source->t->image,
+		.dir = sb->dir,
+		.state_dir = source->state_dir,
+		.sealed = source->sealed};
+	bool runs = spare && spare->link;
 	struct vm *vm;
-	int r;
+	int r = 0;
 
-	if (mkdir(sb->dir, 0700) < 0)
-		return err_set_errno(err, -errno, "can't make the folder %s", sb->dir);
-	r = fs_clone(disk, own_disk, 0600, err);
-	if (r == 0)
+	if (spare)
+		vm = steal_ptr(&spare->vm);
+	else
 		r = ops->start(&spec, &vm, err);
 	if (r < 0)
 		return r;
-	r = attach(sb, hub, vm, false, err);
+	r = attach(sb, hub, vm, runs ? steal_ptr(&spare->link) : NULL, source->state_dir != NULL,
+		err);
+	if (r == 0 && !runs)
+		r = ops->load(vm, &spec, err);
 	if (r == 0)
-		r = link_call(sb->link, resume_request(sb), RESUME_TIMEOUT_MS, -1, NULL, err);
+		r = link_call(sb->link,
+			new_identity ? sandbox_identity_request(sb->id, sb->env) : go_on_request(),
+			RESUME_TIMEOUT_MS, -1, NULL, err);
 	if (r == -EPIPE)
 		explain_boot_failure(sb, ops, err);
+	return r;
+}
+
+/* A hard link: the memory that a machine stands on, where that is not its template's, goes with it. */
+static int share_memory(const char *from_dir, const char *to_dir, struct err *err)
+{
+	_cleanup_free_ char *from = fs_join(from_dir, "memory"), *to = fs_join(to_dir, "memory");
+
+	if (link(from, to) < 0 && errno != ENOENT)
+		return err_set_errno(err, -errno, "can't link %s", from);
+	return 0;
+}
+
+bool sandbox_source_fits_spare(const struct sandbox_source *source)
+{
+	_cleanup_free_ char *memory = NULL;
+
+	if (!source->state_dir)
+		return true;
+	memory = fs_join(source->state_dir, "memory");
+	return access(memory, F_OK) < 0;
+}
+
+/* Makes the folder with the disk (and the memory) that the machine starts from; that of a spare has its template's. */
+static int make_folder(struct sandbox *sb, const struct sandbox_source *source, struct spare *spare,
+	struct err *err)
+{
+	const char *from = source->state_dir ? source->state_dir : source->t->image.dir;
+	_cleanup_free_ char *disk = fs_join(from, "scratch.ext4");
+	_cleanup_free_ char *own_disk = fs_join(sb->dir, "scratch.ext4");
+	int r;
+
+	if (spare) {
+		r = vm_move(spare->vm, sb->dir, err);
+		return r == 0 && source->state_dir ? fs_clone_into(disk, own_disk, err) : r;
+	}
+	if (mkdir(sb->dir, 0700) < 0)
+		return err_set_errno(err, -errno, "can't make the folder %s", sb->dir);
+	r = fs_clone(disk, own_disk, 0600, err);
+	return r == 0 && source->state_dir ? share_memory(source->state_dir, sb->dir, err) : r;
+}
+
+int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	const struct sandbox_source *source, struct spare *spare, struct err *err)
+{
+	int64_t start = clock_mono_ms();
+	bool warm = spare && spare->kind == POOL_WARM;
+	int r = make_folder(sb, source, spare, err);
+
+	if (r == 0)
+		r = restore(sb, hub, ops, source, spare, true, err);
 	if (r < 0)
 		return r;
+	if (warm)
+		sb->boot_mode = "warm";
 	pthread_mutex_lock(&sb->lock);
 	sb->boot_ms = clock_mono_ms() - start;
 	pthread_mutex_unlock(&sb->lock);
+	return 0;
+}
+
+/* ---- standing still ---- */
+
+/* Writes everything; the machine stands still and is not taken apart meanwhile. */
+static int write_state(struct sandbox *sb, const struct engine_ops *ops, const char *dir,
+	uint64_t *ret_bytes, struct err *err)
+{
+	_cleanup_free_ char *devices = fs_join(dir, "devices"), *delta = fs_join(dir, "delta");
+	_cleanup_free_ char *disk = fs_join(sb->dir, "scratch.ext4");
+	_cleanup_free_ char *disk_copy = fs_join(dir, "scratch.ext4");
+	int r = ops->save_devices(sb->vm, devices, err);
+
+	if (r == 0)
+		r = ops->save_memory(sb->vm, sb->memory_bytes, delta, ret_bytes, err);
+	if (r == 0)
+		r = fs_clone(disk, disk_copy, 0600, err);
+	return r == 0 ? share_memory(sb->dir, dir, err) : r;
+}
+
+static int err_no_machine(struct sandbox *sb, struct err *err)
+{
+	return err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN, "the sandbox's machine has ended");
+}
+
+/* After it stood still: its clock is behind. The keeper may have missed the machine's end meanwhile. */
+static void go_on(struct sandbox *sb)
+{
+	struct err err;
+
+	if (sb->link && link_call(sb->link, go_on_request(), RESUME_TIMEOUT_MS, -1, NULL, &err) < 0)
+		log_warn("the clock was not set", LOG_STR("sandbox", sb->id),
+			LOG_STR("error", err_msg(&err)));
+	core_wake_keeper(sb->core);
+}
+
+int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *dir,
+	bool was_paused, bool keep_paused, struct capture_stats *ret, struct err *err)
+{
+	int64_t start;
+	int r = 0;
+
+	pthread_mutex_lock(&sb->teardown);
+	if (!sb->vm) {
+		pthread_mutex_unlock(&sb->teardown);
+		return err_no_machine(sb, err);
+	}
+	start = clock_mono_us();
+	if (!was_paused)
+		r = ops->pause(sb->vm, err);
+	if (r == 0)
+		r = write_state(sb, ops, dir, &ret->delta_bytes, err);
+	if (!was_paused && (r < 0 || !keep_paused)) {
+		struct err other;
+
+		if (ops->unpause(sb->vm, r < 0 ? &other : err) < 0 && r == 0)
+			r = err->os;
+	}
+	ret->pause_us = clock_mono_us() - start;
+	pthread_mutex_unlock(&sb->teardown);
+	if (!was_paused && (r < 0 || !keep_paused))
+		go_on(sb);
+	return r;
+}
+
+int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	int r;
+
+	pthread_mutex_lock(&sb->teardown);
+	r = sb->vm ? ops->pause(sb->vm, err) : err_no_machine(sb, err);
+	if (r == 0)
+		(void)sandbox_set_state(sb, SANDBOX_PAUSED); /* or FAILED meanwhile */
+	pthread_mutex_unlock(&sb->teardown);
+	core_wake_keeper(sb->core);
+	return r;
+}
+
+int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	int r;
+
+	pthread_mutex_lock(&sb->teardown);
+	r = sb->vm ? ops->unpause(sb->vm, err) : err_no_machine(sb, err);
+	if (r == 0)
+		(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* or FAILED meanwhile */
+	pthread_mutex_unlock(&sb->teardown);
+	if (r == 0)
+		go_on(sb);
+	return r;
+}
+
+/* Takes the machine away, and leaves the folder as `hibernated` says. */
+int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	_cleanup_free_ char *dir = fs_join(sb->dir, "hibernated");
+	_cleanup_free_ char *delta = fs_join(dir, "delta"),
+			    *disk = fs_join(sb->dir, "scratch.ext4");
+	enum sandbox_state before = sandbox_state_of(sb);
+	struct capture_stats stats;
+	int r = fs_remove_tree(dir, err);
+
+	if (r == 0)
+		r = fs_mkdirs(dir, 0700, err);
+	if (r < 0)
+		return r;
+	if (!sandbox_set_state(sb, SANDBOX_HIBERNATING))
+		return err_set(err, ERR_CONFLICT, -EBUSY, "the sandbox is %s",
+			sandbox_state_name(sandbox_state_of(sb)));
+	r = sandbox_capture(sb, ops, dir, before == SANDBOX_PAUSED, true, &stats, err);
+	if (r == 0)
+		r = delta_seal(delta, err);
+	if (r == 0)
+		r = fs_sync_tree(dir, err);
+	/* From here on a daemon that starts after a crash wakes it from the folder. */
+	if (r == 0)
+		r = core_note_state(sb->core, sb, SANDBOX_HIBERNATED, err);
+	if (r < 0) {
+		(void)fs_remove_tree(dir,
+			NULL); /* best effort: the next hibernation does it again */
+		/* Where that fails the machine is gone, and the keeper sees to it. */
+		if (before == SANDBOX_PAUSED || sandbox_unpause(sb, ops, NULL) < 0)
+			(void)sandbox_set_state(sb, before);
+		return r;
+	}
+	sandbox_detach(sb, false, "it was hibernated");
+	(void)unlink(disk); /* the copy in `hibernated` is the disk now */
+	if (!sandbox_set_state(sb, SANDBOX_HIBERNATED))
+		return err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN, "the sandbox failed meanwhile");
+	return 0;
+}
+
+int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	const struct template *t, struct err *err)
+{
+	_cleanup_free_ char *dir = fs_join(sb->dir, "hibernated");
+	_cleanup_free_ char *disk = fs_join(dir, "scratch.ext4");
+	_cleanup_free_ char *own_disk = fs_join(sb->dir, "scratch.ext4");
+	const struct sandbox_source source = {.t = t, .state_dir = dir, .sealed = true};
+	int64_t start = clock_mono_ms();
+	int r;
+
+	(void)unlink(own_disk); /* of an attempt that failed */
+	r = fs_clone(disk, own_disk, 0600, err);
+	if (r == 0)
+		r = restore(sb, hub, ops, &source, NULL, false, err);
+	if (r < 0) {
+		sandbox_detach(sb, false, "it could not be woken");
+		(void)sandbox_set_state(sb, SANDBOX_HIBERNATED);
+		return r;
+	}
+	pthread_mutex_lock(&sb->lock);
+	sb->boot_ms = clock_mono_ms() - start;
+	pthread_mutex_unlock(&sb->lock);
+	r = core_note_state(sb->core, sb, SANDBOX_RUNNING, err);
+	if (r < 0) {
+		sandbox_detach(sb, false, "it could not be woken");
+		(void)sandbox_set_state(sb, SANDBOX_HIBERNATED);
+		return r;
+	}
+	(void)sandbox_set_state(sb, SANDBOX_RUNNING);
+	(void)fs_remove_tree(dir, NULL); /* best effort: the next hibernation removes it */
 	return 0;
 }
 
@@ -397,14 +683,18 @@ int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_
 
 	if (r < 0)
 		return r;
-	r = attach(sb, hub, vm, true, err);
+	r = attach(sb, hub, vm, NULL, true, err);
+	/* The earlier daemon may have died while the machine stood still for a capture. */
 	if (r == 0)
-		r = link_call(sb->link, json_pack("{s:s}", "op", "stats"), ADOPT_TIMEOUT_MS, -1,
-			NULL, err);
+		r = ops->unpause(vm, err);
+	if (r == 0)
+		r = link_call(sb->link, go_on_request(), ADOPT_TIMEOUT_MS, -1, NULL, err);
+	if (r == 0 && sb->registered == SANDBOX_PAUSED)
+		r = ops->pause(vm, err);
 	return r;
 }
 
-void sandbox_detach(struct sandbox *sb, bool keep)
+void sandbox_detach(struct sandbox *sb, bool keep, const char *why)
 {
 	struct link *link;
 	struct vm *vm;
@@ -420,13 +710,14 @@ void sandbox_detach(struct sandbox *sb, bool keep)
 	pthread_mutex_unlock(&sb->lock);
 	if (link) {
 		link_on_dead(link, NULL, NULL);
-		/* `failure` does not change any more: the state is no longer RUNNING. */
-		link_fail(link, sb->failure ? sb->failure : "it was deleted");
+		link_fail(link, why);
 	}
 	link_unref(link);
 	if (vm && !keep)
 		vm_kill(vm);
 	vm_free(vm);
+	atomic_store(&sb->ended, false);
+	atomic_store(&sb->broken_ms, 0);
 	pthread_mutex_unlock(&sb->teardown);
 }
 
@@ -464,7 +755,8 @@ bool sandbox_fail(struct sandbox *sb, const char *why)
 	if (!failed)
 		return false;
 	log_warn("sandbox failed", LOG_STR("sandbox", sb->id), LOG_STR("why", why));
-	sandbox_detach(sb, false);
+	/* `failure` does not change any more. */
+	sandbox_detach(sb, false, sb->failure);
 	core_note_failure(sb->core, sb);
 	return true;
 }
@@ -472,20 +764,37 @@ bool sandbox_fail(struct sandbox *sb, const char *why)
 /* ---- use ---- */
 
 /* A reference to the link of a running sandbox, or NULL with the reason why there is none. */
-static struct link *take_link(struct sandbox *sb, struct err *err)
+static struct link *running_link(struct sandbox *sb, enum sandbox_state *ret_state, struct err *err)
 {
 	struct link *link = NULL;
 
 	pthread_mutex_lock(&sb->lock);
+	*ret_state = sb->state;
 	if (sb->state == SANDBOX_RUNNING && sb->link)
 		link = link_ref(sb->link);
 	else if (sb->failure)
 		(void)err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN,
 			"the sandbox failed: %s; create a new one", sb->failure);
 	else
-		(void)err_set(err, ERR_CONFLICT, -EHOSTDOWN, "the sandbox is %s",
-			sandbox_state_name(sb->state));
+		(void)err_set(err, ERR_CONFLICT, -EHOSTDOWN, "the sandbox is %s%s",
+			sandbox_state_name(sb->state),
+			sb->state == SANDBOX_PAUSED ? ": resume it first" : "");
 	pthread_mutex_unlock(&sb->lock);
+	return link;
+}
+
+/* The same for a caller who takes it as it is: one that is hibernated is woken. */
+static struct link *take_link(struct sandbox *sb, struct err *err)
+{
+	enum sandbox_state state;
+	struct err why = {0};
+	struct link *link = running_link(sb, &state, err ? err : &why);
+
+	if (!link &&
+		(state == SANDBOX_HIBERNATED || state == SANDBOX_HIBERNATING ||
+			state == SANDBOX_WAKING) &&
+		core_auto_wake(sb->core, sb, err) == 0)
+		link = running_link(sb, &state, err);
 	return link;
 }
 
@@ -496,7 +805,7 @@ int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, 
 
 	if (!link) {
 		json_decref(request);
-		return -EHOSTDOWN;
+		return err ? err->os : -EHOSTDOWN;
 	}
 	r = link_open(link, request, ret, err);
 	link_unref(link);
@@ -511,7 +820,7 @@ int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int ha
 
 	if (!link) {
 		json_decref(request);
-		return -EHOSTDOWN;
+		return err ? err->os : -EHOSTDOWN;
 	}
 	r = link_call(link, request, timeout_ms, hangup_fd, ret, err);
 	link_unref(link);

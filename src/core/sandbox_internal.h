@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "core/core.h"
+#include "core/pool.h"
 
 struct sandbox {
 	/* Fixed once it is in the registry: */
@@ -22,28 +23,52 @@ struct sandbox {
 	enum accel accel;
 	unsigned int cpus;
 	uint64_t memory_bytes;
-	int64_t created_ms; /* wall clock */
-	int64_t ttl_seconds;
+	int64_t created_ms;  /* wall clock */
+	char *parent;        /* owned; id of the sandbox that it was forked from, or NULL */
+	char *from_snapshot; /* owned, or NULL */
+	const char *boot_mode;
 
 	atomic_uint refs;
-	atomic_llong expires_mono_ms;
-	atomic_uint users;    /* calls under way; over 0, it does not expire */
-	struct sandbox *next; /* under core->lock */
+	atomic_llong ttl_seconds;
+	atomic_llong idle_seconds; /* after which a persistent one is hibernated */
+	atomic_bool persistent;
+	atomic_llong used_mono_ms; /* when it was used last */
+	atomic_uint users;         /* calls under way; over 0, it neither expires nor is idle */
+	struct sandbox *next;      /* under core->lock */
 
 	atomic_bool ended;      /* the machine's process has ended: the keeper sees to it */
 	atomic_llong broken_ms; /* since when (clock_mono_ms()) its link is dead; 0: it is not */
 	char broken_why[256];   /* written once, before `broken_ms` */
 
+	pthread_mutex_t
+		op; /* held while it is paused, captured, hibernated, woken or deleted; before `teardown` */
 	pthread_mutex_t teardown; /* held by who takes the machine apart; before `lock` */
 	pthread_mutex_t lock;     /* protects all below */
 	pthread_cond_t changed;   /* `state` has changed */
 	enum sandbox_state state;
-	char *failure;     /* owned, or NULL */
-	struct vm *vm;     /* owned; NULL once the machine is gone */
-	struct link *link; /* a reference; NULL likewise */
+	enum sandbox_state registered; /* what the earlier daemon left; CREATING: not known */
+	char *failure;                 /* owned, or NULL */
+	struct vm *vm;                 /* owned; NULL once the machine is gone */
+	struct link *link;             /* a reference; NULL likewise */
 	struct link_watch *end_watch;
 	struct link_watch *console_watch;
 	int64_t boot_ms;
+};
+
+/* A random UUID. */
+void core_make_id(char dst[SANDBOX_ID_SIZE]);
+
+/* What a machine is restored from. Borrowed. */
+struct sandbox_source {
+	const struct template *t;
+	const char *state_dir; /* a captured state (sandbox_capture()); NULL: the template's own */
+	bool sealed;           /* it has been on a disk, and has hashes */
+};
+
+/* How long a capture took and what it gave. */
+struct capture_stats {
+	int64_t pause_us;
+	uint64_t delta_bytes;
 };
 
 /* A new one, CREATING, with a fresh id and one reference. Strings and JSON are taken from the spec. */
@@ -53,15 +78,41 @@ struct sandbox *sandbox_new(struct core *core, const char *data_dir, const struc
 struct sandbox *sandbox_from_row(struct core *core, const char *data_dir,
 	const struct store_sandbox *row, const struct engine_info *engine);
 
-/* Makes the folder, restores the machine and gives it its identity. The caller cleans up. */
+/*
+ * Makes the folder, restores the machine and gives it its identity; of a spare (or NULL) machine and folder are taken, and the
+ * rest is the caller's. The caller cleans up.
+ */
 int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
-	const struct template *t, struct err *err);
+	const struct sandbox_source *source, struct spare *spare, struct err *err);
+/* Whether its machine can be a spare that waits for a state of its template's memory. */
+bool sandbox_source_fits_spare(const struct sandbox_source *source);
+/* What makes a machine the one of that id; env may be NULL. */
+json_t *sandbox_identity_request(const char *id, const json_t *env);
 /* Takes over the running machine. */
 int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
 	struct err *err);
 
-/* Puts the expiry off to now + ttl. */
+/*
+ * The following are for the holder of `op`.
+ *
+ * sandbox_capture() writes the state of a RUNNING or PAUSED machine into `dir`, an existing folder: `devices`, `delta`,
+ * `scratch.ext4`, and `memory` where the machine stands on another memory than its template's. One that is not
+ * `was_paused` stands still meanwhile; keep_paused: and, when that worked, from then on.
+ */
+int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *dir,
+	bool was_paused, bool keep_paused, struct capture_stats *ret, struct err *err);
+int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
+int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
+/* To `hibernated` in its folder, and back. */
+int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
+int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	const struct template *t, struct err *err);
+
+/* It is used now. */
 void sandbox_touch(struct sandbox *sb);
+/* When it expires and when it has been idle for long enough to be hibernated (clock_mono_ms()); INT64_MAX: never. */
+int64_t sandbox_expires(const struct sandbox *sb);
+int64_t sandbox_idle_at(const struct sandbox *sb);
 
 enum sandbox_state sandbox_state_of(struct sandbox *sb);
 /* True when the change was allowed and made. */
@@ -76,11 +127,17 @@ void sandbox_wait_created(struct sandbox *sb);
 /* Waits until it is DELETED. */
 void sandbox_wait_deleted(struct sandbox *sb);
 
-/* Ends the machine (keep: lets it run) and drops link and watches. */
-void sandbox_detach(struct sandbox *sb, bool keep);
+/* Ends the machine (keep: lets it run) and drops link and watches; `why` is what waiting calls hear. */
+void sandbox_detach(struct sandbox *sb, bool keep, const char *why);
+
+/* core.c: wakes a HIBERNATED sandbox, or waits for who does. 0 when it is running. */
+int core_auto_wake(struct core *core, struct sandbox *sb, struct err *err);
 
 /* core.c: the keeper shall look, because a machine or a link has ended. For any thread that does not hold
  * core's lock; waits for nothing else. */
 void core_wake_keeper(struct core *core);
+/* core.c: writes the state to the registry. */
+int core_note_state(struct core *core, struct sandbox *sb, enum sandbox_state state,
+	struct err *err);
 /* core.c: writes the failure to the registry. */
 void core_note_failure(struct core *core, struct sandbox *sb);

@@ -19,6 +19,7 @@
 enum {
 	MANIFEST_BYTES_MAX = 64 << 10,
 	TEMPLATES_MAX = 1000,
+	VERSION_CHARS_MIN = 16, /* of a version's name, hex: no other folder here looks like that */
 };
 
 struct template_set {
@@ -48,6 +49,7 @@ struct template *template_free(struct template *t)
 	free(t->engine);
 	free(t->engine_version);
 	free(t->kernel);
+	json_decref(t->languages);
 	free(t->image.dir);
 	free(t->image.cpu_model);
 	free(t);
@@ -98,6 +100,18 @@ static int64_t integer(const json_t *obj, const char *key)
 	return json_integer_value(json_object_get(obj, key)); /* 0 where there is none */
 }
 
+static json_t *dup_strings(const json_t *obj, const char *key)
+{
+	json_t *copy = json_array(), *item;
+	size_t i;
+
+	json_array_foreach(json_object_get(obj, key), i, item) {
+		if (json_is_string(item))
+			(void)json_array_append(copy, item);
+	}
+	return copy;
+}
+
 /* Fills the template from its manifest; false when something needed is missing or out of bounds. */
 static bool parse_manifest(const json_t *m, struct template *t)
 {
@@ -111,6 +125,7 @@ static bool parse_manifest(const json_t *m, struct template *t)
 	t->engine = dup_string(m, "engine");
 	t->engine_version = dup_string(m, "engine_version");
 	t->kernel = dup_string(m, "kernel");
+	t->languages = dup_strings(m, "languages");
 	t->image.cpu_model = dup_string(m, "cpu_model");
 	t->size_bytes = (uint64_t)integer(m, "size_bytes");
 	t->disk_bytes = (uint64_t)integer(m, "disk_bytes");
@@ -125,8 +140,9 @@ static bool parse_manifest(const json_t *m, struct template *t)
 		t->disk_bytes <= INT64_MAX;
 }
 
-static int read_template(const struct template_set *set, const char *name, struct template **ret,
-	struct err *err)
+/* `version` may be "current". */
+static int read_version(const struct template_set *set, const char *name, const char *version,
+	struct template **ret, struct err *err)
 {
 	_cleanup_template_ struct template *t = xnew(struct template);
 	_cleanup_free_ char *link = NULL, *manifest = NULL, *text = NULL;
@@ -135,7 +151,7 @@ static int read_template(const struct template_set *set, const char *name, struc
 	bool ok;
 	int r;
 
-	if (asprintf(&link, "%s/%s/current", set->dir, name) < 0)
+	if (asprintf(&link, "%s/%s/%s", set->dir, name, version) < 0)
 		abort();
 	t->image.dir = realpath(link, NULL);
 	if (!t->image.dir)
@@ -160,6 +176,22 @@ static int read_template(const struct template_set *set, const char *name, struc
 			name, manifest, name);
 	*ret = steal_ptr(&t);
 	return 0;
+}
+
+static int read_template(const struct template_set *set, const char *name, struct template **ret,
+	struct err *err)
+{
+	return read_version(set, name, "current", ret, err);
+}
+
+int template_load_version(struct template_set *set, const char *name, const char *version,
+	struct template **ret, struct err *err)
+{
+	int r = read_version(set, name, version, ret, err);
+
+	return r == -ENOENT ? err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
+				      "version %s of template %s is no more", version, name)
+			    : r;
 }
 
 int template_check_engine(const struct template *t, const struct engine_info *engine,
@@ -272,10 +304,122 @@ int template_list(struct template_set *set, struct template ***ret, size_t *ret_
 	return 0;
 }
 
-int template_remove(struct template_set *set, const char *name, struct err *err)
+/* ---- who stands on a version ---- */
+
+static char *refs_dir(const char *template_dir, const char *version)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/refs/%s", template_dir, version) < 0)
+		abort();
+	return path;
+}
+
+int template_hold(struct template_set *set, const char *name, const char *version, const char *id,
+	const char *target, struct err *err)
+{
+	_cleanup_free_ char *template_dir = fs_join(set->dir, name);
+	_cleanup_free_ char *dir = refs_dir(template_dir, version), *link = fs_join(dir, id);
+	int r = fs_mkdirs(dir, 0755, err);
+
+	if (r == 0 && symlink(target, link) < 0 && errno != EEXIST)
+		r = err_set_errno(err, -errno, "can't hold the template (%s)", link);
+	return r;
+}
+
+void template_release(struct template_set *set, const char *name, const char *version,
+	const char *id)
+{
+	_cleanup_free_ char *template_dir = fs_join(set->dir, name);
+	_cleanup_free_ char *dir = refs_dir(template_dir, version), *link = fs_join(dir, id);
+
+	(void)unlink(link); /* one that is left points nowhere, and does not count */
+	(void)rmdir(dir);   /* fails while others are there */
+}
+
+unsigned int template_holders(const char *template_dir, const char *version, char *ret_id,
+	size_t id_size)
+{
+	_cleanup_free_ char *path = refs_dir(template_dir, version);
+	DIR *dir = opendir(path);
+	const struct dirent *e;
+	unsigned int n = 0;
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] == '.' || faccessat(dirfd(dir), e->d_name, F_OK, 0) < 0)
+			continue;
+		if (ret_id && n == 0)
+			(void)snprintf(ret_id, id_size, "%s", e->d_name);
+		n++;
+	}
+	if (dir)
+		(void)closedir(dir);
+	return n;
+}
+
+/* False while it is being built. Where the lock can't be opened there is none. */
+static bool lock_template(const char *template_dir, int *ret_fd)
+{
+	_cleanup_free_ char *path = fs_join(template_dir, ".lock");
+
+	*ret_fd = open(path, O_RDWR | O_CLOEXEC);
+	return *ret_fd < 0 || flock(*ret_fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* -EBUSY where snapshots stand on any version. */
+static int check_holders(const char *template_dir, const char *name, struct err *err)
+{
+	_cleanup_free_ char *path = fs_join(template_dir, "refs");
+	DIR *dir = opendir(path);
+	const struct dirent *e;
+	unsigned int n = 0;
+	char id[64] = "";
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] != '.')
+			n += template_holders(template_dir, e->d_name, id, sizeof(id));
+	}
+	if (dir)
+		(void)closedir(dir);
+	if (n == 0)
+		return 0;
+	return err_set(err, ERR_CONFLICT, -EBUSY,
+		"%u snapshot%s or hibernated sandbox%s stand%s on template %s, such as %s: delete "
+		"them first, or remove it by force, which keeps what they need",
+		n, n == 1 ? "" : "s", n == 1 ? "" : "es", n == 1 ? "s" : "", name, id);
+}
+
+/* All but the versions that are held, and who holds them. */
+static int remove_unheld(const char *template_dir, struct err *err)
+{
+	DIR *dir = opendir(template_dir);
+	const struct dirent *e;
+	int r = 0;
+
+	if (!dir)
+		return err_set_errno(err, -errno, "can't read %s", template_dir);
+	while (r == 0 && (e = readdir(dir))) {
+		_cleanup_free_ char *path = fs_join(template_dir, e->d_name);
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+			strcmp(e->d_name, ".lock") == 0 || strcmp(e->d_name, "refs") == 0 ||
+			template_holders(template_dir, e->d_name, NULL, 0) > 0)
+			continue;
+		r = fs_remove_tree(path, err);
+	}
+	(void)closedir(dir);
+	return r;
+}
+
+static bool is_held(const char *template_dir)
+{
+	return check_holders(template_dir, "", NULL) < 0;
+}
+
+int template_remove(struct template_set *set, const char *name, bool force, struct err *err)
 {
 	_cleanup_template_ struct template *t = NULL;
-	_cleanup_free_ char *dir = NULL, *current = NULL, *lock = NULL;
+	_cleanup_free_ char *dir = NULL, *current = NULL;
 	_cleanup_close_ int lock_fd = -1;
 	int r = template_get(set, name, &t, err);
 
@@ -283,14 +427,128 @@ int template_remove(struct template_set *set, const char *name, struct err *err)
 		return r;
 	dir = fs_join(set->dir, name);
 	current = fs_join(dir, "current");
-	lock = fs_join(dir, ".lock");
-	/* Held by builds. Where it can't be opened there is none, or the removal fails in the same way. */
-	lock_fd = open(lock, O_RDWR | O_CLOEXEC);
-	if (lock_fd >= 0 && flock(lock_fd, LOCK_EX | LOCK_NB) < 0)
+	if (!lock_template(dir, &lock_fd))
 		return err_set(err, ERR_CONFLICT, -EBUSY,
 			"template %s is being built: wait for the end of that", name);
+	r = force ? 0 : check_holders(dir, name, err);
+	if (r < 0)
+		return r;
 	/* First what it is found by, so that nobody starts from half of it. */
 	if (unlink(current) < 0 && errno != ENOENT)
 		return err_set_errno(err, -errno, "can't remove %s", current);
-	return fs_remove_tree(dir, err);
+	return is_held(dir) ? remove_unheld(dir, err) : fs_remove_tree(dir, err);
+}
+
+/* ---- what nobody needs ---- */
+
+/* Takes away references of holders that are gone. */
+static void drop_stale_refs(const char *template_dir, const char *version)
+{
+	_cleanup_free_ char *path = refs_dir(template_dir, version);
+	DIR *dir = opendir(path);
+	const struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] != '.' && faccessat(dirfd(dir), e->d_name, F_OK, 0) < 0)
+			(void)unlinkat(dirfd(dir), e->d_name, 0); /* best effort: it does not count */
+	}
+	if (dir)
+		(void)closedir(dir);
+	(void)rmdir(path); /* fails while others are there */
+}
+
+static void drop_all_stale_refs(const char *template_dir)
+{
+	_cleanup_free_ char *path = fs_join(template_dir, "refs");
+	DIR *dir = opendir(path);
+	const struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] != '.')
+			drop_stale_refs(template_dir, e->d_name);
+	}
+	if (dir)
+		(void)closedir(dir);
+	(void)rmdir(path);
+}
+
+static bool is_version(const char *name)
+{
+	size_t len = strspn(name, "0123456789abcdef");
+
+	return len >= VERSION_CHARS_MIN && name[len] == '\0';
+}
+
+/* Empty when there is none, and then none of the versions is current. */
+static void read_current(const char *template_dir, char ret[NAME_MAX + 1])
+{
+	_cleanup_free_ char *path = fs_join(template_dir, "current");
+	ssize_t n = readlink(path, ret, NAME_MAX);
+
+	ret[n < 0 ? 0 : n] = '\0';
+}
+
+static void sweep_versions(const char *template_dir, const char *name,
+	const struct template_sweep *sweep)
+{
+	DIR *dir = opendir(template_dir);
+	const struct dirent *e;
+	char current[NAME_MAX + 1];
+
+	read_current(template_dir, current);
+	while (dir && (e = readdir(dir))) {
+		_cleanup_free_ char *path = fs_join(template_dir, e->d_name);
+		uint64_t bytes;
+
+		if (!is_version(e->d_name) || strcmp(e->d_name, current) == 0 ||
+			template_holders(template_dir, e->d_name, NULL, 0) > 0 ||
+			sweep->in_use(name, e->d_name, sweep->user))
+			continue;
+		bytes = fs_own_usage(path);
+		if (fs_remove_tree(path, NULL) == 0)
+			sweep->removed(name, e->d_name, bytes, sweep->user);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
+/* What is left of one that was removed by force, once nothing stands on it any more; fails while something is there. */
+static void remove_if_empty(const char *template_dir)
+{
+	_cleanup_free_ char *lock = fs_join(template_dir, ".lock");
+	DIR *dir = opendir(template_dir);
+	const struct dirent *e;
+	bool empty = dir;
+
+	while (dir && (e = readdir(dir)))
+		empty = empty &&
+			(strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+				strcmp(e->d_name, ".lock") == 0);
+	if (dir)
+		(void)closedir(dir);
+	if (empty) {
+		(void)unlink(lock);
+		(void)rmdir(template_dir);
+	}
+}
+
+int template_sweep(struct template_set *set, const struct template_sweep *sweep, struct err *err)
+{
+	DIR *dir = opendir(set->dir);
+	const struct dirent *e;
+
+	if (!dir)
+		return err_set_errno(err, -errno, "can't read %s", set->dir);
+	while ((e = readdir(dir))) {
+		_cleanup_free_ char *template_dir = fs_join(set->dir, e->d_name);
+		_cleanup_close_ int lock_fd = -1;
+
+		if (!template_name_ok(e->d_name) || !lock_template(template_dir, &lock_fd))
+			continue; /* one that is being built is its builder's */
+		drop_all_stale_refs(template_dir);
+		sweep_versions(template_dir, e->d_name, sweep);
+		remove_if_empty(template_dir);
+	}
+	(void)closedir(dir);
+	return 0;
 }

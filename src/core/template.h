@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,7 +19,7 @@ enum { TEMPLATE_NAME_MAX = 63 };
 
 /* The format of manifests and of what lies beside them, and what bakes them: a template of another
  * format is refused with the advice to build it again. */
-enum { TEMPLATE_FORMAT = 1 };
+enum { TEMPLATE_FORMAT = 2 };
 
 /* clang-format off: it takes the word for C++'s. */
 struct template
@@ -30,8 +31,9 @@ struct template
 	char *engine;         /* name of the engine that baked it */
 	char *engine_version; /* device states are good for one version only */
 	char *kernel;         /* language of its warm kernel, or NULL */
-	uint64_t size_bytes;  /* what it takes on the disk */
-	uint64_t disk_bytes;  /* size of the writable disk */
+	json_t *languages; /* array of names: what sessions can be opened in; empty without a kernel */
+	uint64_t size_bytes; /* what it takes on the disk */
+	uint64_t disk_bytes; /* size of the writable disk */
 	int64_t built_ms;
 	struct machine_image image;
 };
@@ -60,6 +62,23 @@ int template_load(struct template_set *set, const char *name, struct template **
 int template_get(struct template_set *set, const char *name, struct template **ret,
 	struct err *err);
 
+/* That version of it, which need not be the current one. ERR_TEMPLATE_STALE when it is no more. */
+int template_load_version(struct template_set *set, const char *name, const char *version,
+	struct template **ret, struct err *err);
+
+/*
+ * Snapshots hold the version that they stand on: <templates>/<name>/refs/<version>/<id> is a symbolic link to the
+ * snapshot's folder, and counts as long as that is there. So whoever builds or removes templates can see it without
+ * asking a daemon.
+ */
+int template_hold(struct template_set *set, const char *name, const char *version, const char *id,
+	const char *target, struct err *err);
+void template_release(struct template_set *set, const char *name, const char *version,
+	const char *id);
+/* How many hold that version; *ret_id, unless NULL, is one of them. */
+unsigned int template_holders(const char *template_dir, const char *version, char *ret_id,
+	size_t id_size);
+
 /*
  * Whether that engine, here, can run what the template holds: 0, or -ESTALE (ERR_TEMPLATE_STALE) with the
  * difference and the command that bakes it again.
@@ -70,5 +89,16 @@ int template_check_engine(const struct template *t, const struct engine_info *en
 /* All that can be read, by name; the caller frees each and the array. */
 int template_list(struct template_set *set, struct template ***ret, size_t *ret_n, struct err *err);
 
-/* Removes it. ERR_TEMPLATE_NOT_FOUND; -EBUSY (ERR_CONFLICT) while it is being built. */
-int template_remove(struct template_set *set, const char *name, struct err *err);
+/*
+ * Removes it. ERR_TEMPLATE_NOT_FOUND; -EBUSY (ERR_CONFLICT) while it is being built or snapshots stand on it. With
+ * `force` the latter keep their versions, which have no name any more and go with the next sweep after the last of them.
+ */
+int template_remove(struct template_set *set, const char *name, bool force, struct err *err);
+
+/* Removes versions that are neither current nor held nor in use, and references of holders that are gone. */
+struct template_sweep {
+	bool (*in_use)(const char *name, const char *version, void *user);
+	void (*removed)(const char *name, const char *version, uint64_t bytes, void *user);
+	void *user;
+};
+int template_sweep(struct template_set *set, const struct template_sweep *sweep, struct err *err);

@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "base/parse.h"
 #include "base/str.h"
 
 enum type {
 	TYPE_TEXT,
 	TYPE_CHOICE,
+	TYPE_SIZE,
+	TYPE_COUNT,
 	TYPE_FLAG,
 };
 
@@ -69,6 +72,35 @@ static bool is_choice(const char *choices, const char *value)
 	return false;
 }
 
+/* `bounds` are two sizes with a '|' between them; `kind` is the word for what it is. */
+static int set_size(uint64_t *member, const char *kind, const char *bounds, const char *source,
+	const char *value, struct err *err)
+{
+	char low[NAME_SIZE];
+	const char *high = strchr(bounds, '|') + 1;
+	uint64_t min = 0, max = 0;
+
+	(void)snprintf(low, sizeof(low), "%.*s", (int)(high - bounds - 1), bounds);
+	(void)parse_size(low, 0, UINT64_MAX, &min); /* of our own table */
+	(void)parse_size(high, 0, UINT64_MAX, &max);
+	if (parse_size(value, min, max, member) < 0)
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"%s must be a %s between %s and %s, such as %s", source, kind, low, high,
+			high);
+	return 0;
+}
+
+static int set_count(unsigned int *member, const char *bounds, const char *source,
+	const char *value, struct err *err)
+{
+	uint64_t n;
+	int r = set_size(&n, "number", bounds, source, value, err);
+
+	if (r == 0)
+		*member = (unsigned int)n;
+	return r;
+}
+
 /* `source` is what the user wrote it as, for the message. */
 static int set_value(struct serve_config *config, const struct option *o, const char *source,
 	const char *value, struct err *err)
@@ -86,6 +118,10 @@ static int set_value(struct serve_config *config, const struct option *o, const 
 			return err_set(err, ERR_INVALID, -EINVAL, "%s must be one of %s", source,
 				o->choices);
 		break;
+	case TYPE_SIZE:
+		return set_size(member, "size", o->choices, source, value, err);
+	case TYPE_COUNT:
+		return set_count(member, o->choices, source, value, err);
 	case TYPE_TEXT:
 		if (!*value)
 			return err_set(err, ERR_INVALID, -EINVAL, "%s must not be empty", source);
@@ -169,6 +205,17 @@ static int parse_option(int argc, char **argv, int *i, struct serve_config *conf
 	return set_value(config, o, source, argv[++*i], err);
 }
 
+static int set_defaults(struct serve_config *config, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(options); i++) {
+		if (options[i].def)
+			r = set_value(config, &options[i], options[i].name, options[i].def, err);
+	}
+	return r;
+}
+
 static int read_env(config_env_fn *env, struct serve_config *config, struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
@@ -190,12 +237,11 @@ static int read_env(config_env_fn *env, struct serve_config *config, struct err 
 int serve_config_parse(int argc, char **argv, config_env_fn *env, struct serve_config *ret,
 	struct err *err)
 {
-	struct serve_config config = {
-#define X(n, t, d, c, v, h) .n = d,
-#include "config.def"
-#undef X
-	};
-	int r = read_env(env, &config, err);
+	struct serve_config config = {0};
+	int r = set_defaults(&config, err);
+
+	if (r == 0)
+		r = read_env(env, &config, err);
 
 	for (int i = 1; r == 0 && i < argc; i++) {
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -231,7 +277,7 @@ void serve_config_help(FILE *out)
 		(void)snprintf(left, sizeof(left), "--%s %s", name,
 			o->value_name ? o->value_name : "");
 		(void)fprintf(out, "  %-*s %s", HELP_COLUMN, left, o->help);
-		if (o->choices)
+		if (o->type == TYPE_CHOICE)
 			(void)fprintf(out, ": %s", o->choices);
 		if (o->def)
 			(void)fprintf(out, " (%s)", o->def);

@@ -6,15 +6,18 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/err.h"
 
 typedef const char *CONFIG_TEXT;
 typedef const char *CONFIG_CHOICE;
+typedef uint64_t CONFIG_SIZE;
+typedef unsigned int CONFIG_COUNT;
 typedef bool CONFIG_FLAG;
 
-/* Strings are borrowed from argv, the environment and the defaults. */
+/* Strings are borrowed from argv, the environment and the defaults; sizes are in bytes. */
 struct serve_config {
 #define X(name, type, def, choices, value_name, help) CONFIG_##type name;
 #include "config.def"

@@ -27,6 +27,7 @@
 #include "daemon/config.h"
 #include "daemon/credentials.h"
 #include "http/auth.h"
+#include "http/http.h"
 #include "http/server.h"
 
 enum {
@@ -50,6 +51,7 @@ struct daemon {
 	struct paths paths;
 	struct core *core;
 	struct auth *auth;
+	struct http_limits limits;
 	struct http_server *server;
 	char url[HTTP_ADDRESS_SIZE + 8];
 };
@@ -138,12 +140,16 @@ static int start(struct daemon *d, const struct serve_config *config, struct err
 	if (r == 0)
 		r = core_new(&(struct core_config){.data_dir = d->paths.data,
 				     .template_dir = d->paths.templates,
-				     .engine = config->engine},
+				     .engine = config->engine,
+				     .pool_sizes = {[POOL_PRESPAWN] = config->prespawn,
+					     [POOL_WARM] = config->warm}},
 			&d->core, err);
 	if (r == 0)
 		r = auth_new(core_store(d->core), &d->auth, err);
+	d->limits = (struct http_limits){config->max_output, config->max_results};
 	if (r == 0)
-		r = http_server_start(config->listen, d->core, d->auth, &d->server, err);
+		r = http_server_start(config->listen, d->core, d->auth, &d->limits, &d->server,
+			err);
 	if (r < 0)
 		return r;
 	(void)snprintf(d->url, sizeof(d->url), "http://%s", http_server_address(d->server));

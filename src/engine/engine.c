@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
@@ -59,6 +60,21 @@ bool vm_drain_console(struct vm *vm)
 		vm->console_len = keep + len;
 	}
 	return true;
+}
+
+int vm_move(struct vm *vm, const char *dir, struct err *err)
+{
+	char *copy;
+
+	/* The process works in the folder, whatever that is called. */
+	if (rename(vm->dir, dir) < 0)
+		return err_set_errno(err, -errno, "can't rename %s", vm->dir);
+	copy = strdup(dir);
+	if (!copy)
+		abort();
+	free(vm->dir);
+	vm->dir = copy;
+	return 0;
 }
 
 void vm_reap(struct vm *vm)

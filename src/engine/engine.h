@@ -60,9 +60,14 @@ struct machine_image {
 struct vm_spec {
 	const struct machine_image *image;
 	const char *dir; /* absolute, the vm's own; `scratch.ext4` in it is its writable disk */
-	/* Boot the kernel, with the image's memory as a file to be created; else restore from its memory and
-	 * devices. */
+	/* Boot the kernel, with the image's memory as a file to be created; else restore. */
 	bool cold;
+	/*
+	 * What to restore: a folder with `devices`, and with `delta` (the pages that differ from the image's
+	 * memory) or `memory` (in its place). NULL: the image's own.
+	 */
+	const char *state_dir;
+	bool sealed; /* the delta has been on a disk: it must have a hash */
 };
 
 enum { VM_CONSOLE_BYTES = 4096 };
@@ -78,8 +83,20 @@ struct engine_ops {
 	/* Finds out what works here; fills *ret always. Cheap enough for each start of the daemon. */
 	void (*probe)(struct engine_info *ret);
 
-	/* Starts a machine. On success its process runs and its link can be connected. */
+	/*
+	 * Starts a machine. On success its process runs and its link can be connected. A cold one boots, another waits
+	 * for load(), in a state that is the same for all of its template.
+	 */
 	int (*start)(const struct vm_spec *spec, struct vm **ret, struct err *err);
+
+	/* Waits until the process has set itself up and does nothing but wait for load(): which goes faster then. */
+	int (*settle)(struct vm *vm, struct err *err);
+
+	/*
+	 * Puts the state of the spec in place and lets the machine run, once. Its memory file must be that of the spec
+	 * that the machine was started with; its folder does not matter.
+	 */
+	int (*load)(struct vm *vm, const struct vm_spec *spec, struct err *err);
 
 	/* Takes over a machine that an earlier daemon started in that folder; -ESRCH when it is gone. */
 	int (*adopt)(const char *dir, struct vm **ret, struct err *err);
@@ -87,8 +104,17 @@ struct engine_ops {
 	/* Kills a machine that nobody wants any more, if one runs in that folder. */
 	void (*kill_left)(const char *dir);
 
-	/* Stops the vCPUs and writes the device state to `path`. The machine stays stopped. */
+	/* Stops the vCPUs, and lets them go on. */
+	int (*pause)(struct vm *vm, struct err *err);
+	int (*unpause)(struct vm *vm, struct err *err);
+
+	/* Writes the device state to `path`, a new file. The machine is paused. */
 	int (*save_devices)(struct vm *vm, const char *path, struct err *err);
+
+	/* Writes the pages that differ from the machine's memory file to `path`, a new file (memory_delta.h); *ret_bytes is
+	 * how much they are. The machine is paused. */
+	int (*save_memory)(struct vm *vm, uint64_t memory_bytes, const char *path,
+		uint64_t *ret_bytes, struct err *err);
 
 	/* Why the process ended, for people ("guest kernel panic: …"). After vm_reap(), and with nobody else who
 	 * reads the console. */
@@ -127,6 +153,9 @@ int vm_take_link(struct vm *vm);
  * next time where there is very much of it. The console must be read, or the guest's kernel waits for its own
  * messages to be taken. False at its end. */
 bool vm_drain_console(struct vm *vm);
+
+/* Renames its folder. */
+int vm_move(struct vm *vm, const char *dir, struct err *err);
 
 /* Kills the process and waits for its end. */
 void vm_kill(struct vm *vm);

@@ -36,6 +36,7 @@
 #include "base/spawn.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "engine/memory_delta.h"
 #include "engine/qemu_probe.h"
 #include "engine/qmp.h"
 #include "engine/unix_socket.h"
@@ -43,7 +44,9 @@
 enum {
 	QMP_TIMEOUT_MS = 30000,
 	VM_JSON_MAX = 4096,
-	LOG_BYTES = 16 << 10, /* of what QEMU printed, looked at for the reason of its end */
+	DEVICES_MAX = 16 << 20, /* a device state takes 0.2 MB */
+	PIPE_BYTES = 1 << 20,   /* what Linux allows anybody */
+	LOG_BYTES = 16 << 10,   /* of what QEMU printed, looked at for the reason of its end */
 	/* Translated code that one VM may keep; QEMU's own default is a quarter of all memory. */
 	TCG_CACHE_MIB = 128,
 	ARGS_MAX = 64,
@@ -77,6 +80,8 @@ struct qemu_vm {
 	 * lost (it does not wait, and ignores SIGPIPE).
 	 */
 	int log_fd;
+	int devices_fd; /* owned; where it waits for its device state, else -1 */
+	bool settled;   /* it is known to have set itself up */
 };
 
 /*
@@ -133,10 +138,34 @@ static char *option_path(const char *dir, const char *name)
 	return escaped;
 }
 
+static bool has_file(const char *dir, const char *name)
+{
+	_cleanup_free_ char *path = fs_join(dir, name);
+
+	return access(path, F_OK) == 0;
+}
+
+static const char *state_dir(const struct vm_spec *spec)
+{
+	return spec->state_dir ? spec->state_dir : spec->image->dir;
+}
+
+static bool has_delta(const struct vm_spec *spec)
+{
+	return !spec->cold && has_file(state_dir(spec), "delta");
+}
+
+static char *memory_option(const struct vm_spec *spec)
+{
+	bool own = !spec->cold && has_file(state_dir(spec), "memory");
+
+	return option_path(own ? state_dir(spec) : spec->image->dir, "memory");
+}
+
 static void add_machine(struct args *a, const struct vm_spec *spec)
 {
 	const struct machine_image *image = spec->image;
-	_cleanup_free_ char *memory = option_path(image->dir, "memory");
+	_cleanup_free_ char *memory = memory_option(spec);
 
 	add(a, QEMU_PROGRAM);
 	add(a, "-nodefaults");
@@ -263,7 +292,7 @@ static struct vm *new_vm(const char *dir, enum accel accel)
 	struct qemu_vm *q = xnew(struct qemu_vm);
 	struct vm *vm = &q->vm;
 
-	q->log_fd = -1;
+	q->log_fd = q->devices_fd = -1;
 	vm->ops = &qemu_ops;
 	vm->dir = strdup(dir);
 	if (!vm->dir)
@@ -283,28 +312,45 @@ static int connect_vm(struct vm *vm, int dir_fd, struct err *err)
 	return 0;
 }
 
+/* A machine that was hibernated has left its own. */
+static int listen_anew(int dir_fd, const char *name)
+{
+	(void)unlinkat(dir_fd, name, 0); /* as a rule there is none */
+	return unix_listen(dir_fd, name);
+}
+
 static int open_fds(const struct vm_spec *spec, int dir_fd, int fds[_FD_MAX], int *ret_log_fd,
 	struct err *err)
 {
-	_cleanup_free_ char *devices = fs_join(spec->image->dir, "devices");
 	int log_fds[2];
 
 	if (pipe2(log_fds, O_CLOEXEC | O_NONBLOCK) < 0)
 		return err_set_errno(err, -errno, "can't make a pipe");
 	*ret_log_fd = log_fds[0];
 	fds[FD_STDOUT] = fds[FD_STDERR] = log_fds[1];
-	fds[FD_LINK] = unix_listen(dir_fd, "link.sock");
-	fds[FD_CONSOLE] = unix_listen(dir_fd, "console.sock");
-	fds[FD_QMP] = unix_listen(dir_fd, "qmp.sock");
+	fds[FD_LINK] = listen_anew(dir_fd, "link.sock");
+	fds[FD_CONSOLE] = listen_anew(dir_fd, "console.sock");
+	fds[FD_QMP] = listen_anew(dir_fd, "qmp.sock");
 	for (int i = FD_LINK; i <= FD_QMP; i++) {
 		if (fds[i] < 0)
 			return err_set_errno(err, fds[i], "can't make a socket in %s", spec->dir);
 	}
+	return 0;
+}
+
+/* What QEMU reads the device state from: a pipe, for it is known only later which one. */
+static int open_devices(const struct vm_spec *spec, int *ret_source, int *ret_fd, struct err *err)
+{
+	int fds[2];
+
 	if (spec->cold)
 		return 0;
-	fds[FD_DEVICES] = open(devices, O_RDONLY | O_CLOEXEC);
-	if (fds[FD_DEVICES] < 0)
-		return err_set_errno(err, -errno, "can't open %s", devices);
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set_errno(err, -errno, "can't make a pipe");
+	/* Where it takes all of a device state, load() has nothing to wait for; else QEMU reads as we write. */
+	(void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES);
+	*ret_source = fds[0];
+	*ret_fd = fds[1];
 	return 0;
 }
 
@@ -316,6 +362,7 @@ static int qemu_start(const struct vm_spec *spec, struct vm **ret, struct err *e
 		.cwd = spec->dir,
 		.n_fds = _FD_MAX,
 		.new_session = true};
+	struct qemu_vm *q;
 	struct vm *vm;
 	int r;
 
@@ -324,17 +371,20 @@ static int qemu_start(const struct vm_spec *spec, struct vm **ret, struct err *e
 	for (int i = 0; i < _FD_MAX; i++)
 		sp.fds[i] = -1;
 	vm = new_vm(spec->dir, spec->image->accel);
+	q = (struct qemu_vm *)vm;
 	add_machine(&args, spec);
 	add_devices(&args, spec);
 	add_start(&args, spec);
-	r = open_fds(spec, dir_fd, sp.fds, &((struct qemu_vm *)vm)->log_fd, err);
+	r = open_fds(spec, dir_fd, sp.fds, &q->log_fd, err);
+	if (r == 0)
+		r = open_devices(spec, &sp.fds[FD_DEVICES], &q->devices_fd, err);
 	if (r == 0)
 		r = connect_vm(vm, dir_fd, err);
 	if (r == 0) {
 		r = spawn_start(&sp, &vm->pid, &vm->pidfd, err);
 		vm->is_child = r == 0;
 	}
-	if (r == 0) {
+	if (vm->is_child) {
 		r = write_vm_json(vm, err);
 		if (r < 0)
 			vm_kill(vm);
@@ -347,6 +397,71 @@ static int qemu_start(const struct vm_spec *spec, struct vm **ret, struct err *e
 	}
 	*ret = vm;
 	return 0;
+}
+
+static int qemu_settle(struct vm *vm, struct err *err)
+{
+	struct qemu_vm *q = (struct qemu_vm *)vm;
+	_cleanup_close_ int dir_fd = open(vm->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct qmp qmp;
+	int r;
+
+	if (q->settled)
+		return 0;
+	if (dir_fd < 0)
+		return err_set_errno(err, -errno, "can't open %s", vm->dir);
+	/* Its control socket speaks once all else is done. */
+	r = qmp_open(&qmp, dir_fd, "qmp.sock", err);
+	if (r < 0)
+		return r;
+	qmp_close(&qmp);
+	q->settled = true;
+	return 0;
+}
+
+/* Puts the written pages of the restored machine in place. QEMU has mapped the memory once it has settled. */
+static int load_pages(struct vm *vm, const struct vm_spec *spec, struct err *err)
+{
+	_cleanup_free_ char *delta = fs_join(state_dir(spec), "delta");
+	struct guest_memory memory;
+	int r = qemu_settle(vm, err);
+
+	if (r < 0)
+		return r;
+	r = guest_memory_find(vm->pid, spec->image->memory_bytes, &memory);
+	if (r < 0)
+		return err_set_errno(err, r, "can't find the machine's memory");
+	return delta_load(delta, spec->sealed, &memory, err);
+}
+
+/* Gives QEMU the device state, behind which the vCPUs run. Should QEMU have ended, the write fails. */
+static int feed_devices(const struct vm_spec *spec, int fd, struct err *err)
+{
+	_cleanup_free_ char *path = fs_join(state_dir(spec), "devices"), *data = NULL;
+	size_t len, at = 0;
+	int r = fs_read(path, DEVICES_MAX, &data, &len, err);
+
+	while (r == 0 && at < len) {
+		ssize_t n = write(fd, data + at, len - at);
+
+		if (n < 0 && errno != EINTR)
+			return err_set(err, ERR_ENGINE, -EPIPE,
+				"QEMU does not take the device state: %s", strerror(errno));
+		at += n < 0 ? 0 : (size_t)n;
+	}
+	return r;
+}
+
+static int qemu_load(struct vm *vm, const struct vm_spec *spec, struct err *err)
+{
+	struct qemu_vm *q = (struct qemu_vm *)vm;
+	int r = has_delta(spec) ? load_pages(vm, spec, err) : 0;
+
+	if (r == 0)
+		r = feed_devices(spec, q->devices_fd, err);
+	cleanup_close(&q->devices_fd);
+	q->devices_fd = -1;
+	return r;
 }
 
 /* ---- the rest of the interface ---- */
@@ -441,24 +556,51 @@ static void qemu_kill_left(const char *dir)
 		(void)closedir(proc);
 }
 
-static int qemu_save_devices(struct vm *vm, const char *path, struct err *err)
+/* One command of QMP; the reference is taken. */
+static int command(struct vm *vm, const char *name, json_t *args, struct err *err)
 {
 	_cleanup_close_ int dir_fd = open(vm->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct qmp qmp;
 	int r;
 
 	if (dir_fd < 0)
-		return err_set_errno(err, -errno, "can't open %s", vm->dir);
-	r = qmp_open(&qmp, dir_fd, "qmp.sock", err);
-	if (r < 0)
+		r = err_set_errno(err, -errno, "can't open %s", vm->dir);
+	else
+		r = qmp_open(&qmp, dir_fd, "qmp.sock", err);
+	if (r < 0) {
+		json_decref(args);
 		return r;
-	r = qmp_execute(&qmp, "stop", NULL, QMP_TIMEOUT_MS, NULL, err);
-	if (r == 0)
-		r = qmp_execute(&qmp, "xen-save-devices-state",
-			json_pack("{s:s, s:b}", "filename", path, "live", 0), QMP_TIMEOUT_MS, NULL,
-			err);
+	}
+	r = qmp_execute(&qmp, name, args, QMP_TIMEOUT_MS, NULL, err);
 	qmp_close(&qmp);
 	return r;
+}
+
+static int qemu_pause(struct vm *vm, struct err *err)
+{
+	return command(vm, "stop", NULL, err);
+}
+
+static int qemu_unpause(struct vm *vm, struct err *err)
+{
+	return command(vm, "cont", NULL, err);
+}
+
+static int qemu_save_devices(struct vm *vm, const char *path, struct err *err)
+{
+	return command(vm, "xen-save-devices-state",
+		json_pack("{s:s, s:b}", "filename", path, "live", 0), err);
+}
+
+static int qemu_save_memory(struct vm *vm, uint64_t memory_bytes, const char *path,
+	uint64_t *ret_bytes, struct err *err)
+{
+	struct guest_memory memory;
+	int r = guest_memory_find(vm->pid, memory_bytes, &memory);
+
+	if (r < 0)
+		return err_set_errno(err, r, "can't find the machine's memory");
+	return delta_save(&memory, path, ret_bytes, err);
 }
 
 static size_t line_length(const char *text, size_t len)
@@ -526,6 +668,7 @@ static void qemu_free(struct vm *vm)
 	struct qemu_vm *q = (struct qemu_vm *)vm;
 
 	cleanup_close(&q->log_fd);
+	cleanup_close(&q->devices_fd);
 	free(q);
 }
 
@@ -534,9 +677,14 @@ const struct engine_ops qemu_ops = {
 	.cpu_models = {[ACCEL_KVM] = "host", [ACCEL_TCG] = TCG_CPU_MODEL},
 	.probe = qemu_probe,
 	.start = qemu_start,
+	.settle = qemu_settle,
+	.load = qemu_load,
 	.adopt = qemu_adopt,
 	.kill_left = qemu_kill_left,
+	.pause = qemu_pause,
+	.unpause = qemu_unpause,
 	.save_devices = qemu_save_devices,
+	.save_memory = qemu_save_memory,
 	.why_dead = qemu_why_dead,
 	.free = qemu_free,
 };

@@ -7,13 +7,13 @@
 #include "base/limits.h"
 
 /* What a result costs beside its text, so that a flood of empty ones ends too. */
-enum { RESULT_OVERHEAD_BYTES = 128 };
+enum { RESULT_OVERHEAD_BYTES = 128, FILES_CHANGED_MAX = 1024 };
 
-void cell_init(struct cell *cell)
+void cell_init(struct cell *cell, const struct http_limits *limits)
 {
 	*cell = (struct cell){
-		.streams = {capture_init(LIMIT_STREAM_TEXT_BYTES),
-			capture_init(LIMIT_STREAM_TEXT_BYTES)},
+		.streams = {capture_init(limits->output_bytes), capture_init(limits->output_bytes)},
+		.results_max = limits->results_bytes,
 		.results = json_array(),
 		.display_ids = json_array(),
 	};
@@ -104,7 +104,7 @@ static void add_result(struct cell *cell, const json_t *event)
 
 	if (json_is_true(json_object_get(event, "update")) && json_is_string(id))
 		at = find_display(cell, json_string_value(id));
-	if (bytes > LIMIT_RESULTS_BYTES - cell->results_bytes) {
+	if (bytes > cell->results_max - cell->results_bytes) {
 		cell->cut = true;
 		json_decref(bundle);
 		return;
@@ -168,6 +168,7 @@ static void copy_facts(json_t *dst, const json_t *ok)
 		{"reason", JSON_STRING},
 		{"kernel_restarted", JSON_TRUE},
 		{"state_lost", JSON_TRUE},
+		{"files_changed_truncated", JSON_TRUE},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(facts); i++) {
@@ -178,16 +179,33 @@ static void copy_facts(json_t *dst, const json_t *ok)
 	}
 }
 
+/* The paths that the guest names, as far as they are text. */
+static json_t *changed_files(const json_t *paths)
+{
+	json_t *list = json_array(), *path;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)paths, i, path) {
+		if (json_is_string(path) && i < FILES_CHANGED_MAX)
+			(void)json_array_append(list, path);
+	}
+	return list;
+}
+
 json_t *cell_facts(const json_t *ok)
 {
 	bool good = strcmp(cell_status(ok), "ok") == 0;
+	const json_t *files = json_object_get(ok, "files_changed");
 	json_t *code = json_object_get(ok, "exit_code"), *facts;
 
 	code = json_is_integer(code) && !good ? json_incref(code) : json_integer(!good);
 	facts = json_pack("{s:s, s:O, s:o, s:b, s:b}", "status", cell_status(ok), "exit", code,
 		"exit_code", code, "kernel_restarted", 0, "state_lost", 0);
-	if (facts)
-		copy_facts(facts, ok);
+	if (!facts)
+		return NULL;
+	copy_facts(facts, ok);
+	if (json_is_array(files))
+		(void)json_object_set_new(facts, "files_changed", changed_files(files));
 	return facts;
 }
 

@@ -12,18 +12,19 @@
 #include <stdbool.h>
 
 #include "http/capture.h"
+#include "http/http.h"
 
 struct cell {
 	struct capture streams[2]; /* stdout, stderr */
 	json_t *results;           /* array of MIME bundles, values are strings */
 	json_t *display_ids;       /* array beside `results`: strings, or null */
-	size_t results_bytes;
+	size_t results_bytes, results_max;
 	json_t *error;   /* the runtime's last error event, or NULL */
 	bool cut;        /* a result was too much */
 	bool clear_next; /* clear_output(wait=True): the next output clears */
 };
 
-void cell_init(struct cell *cell);
+void cell_init(struct cell *cell, const struct http_limits *limits);
 void cell_done(struct cell *cell);
 
 /* Output of stdout (is_err: stderr). */

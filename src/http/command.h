@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "http/http.h"
 
 /* Everything is borrowed. `cmd` is for a shell; without it `argv` counts, up to a NULL or its end.
  */
@@ -27,9 +28,9 @@ int command_open(struct sandbox *sb, const struct command *c, int client_fd,
 	struct link_stream **ret, struct err *err);
 
 /*
- * Runs it to its end. *ret is the answer of the API (owned by the caller). After a failure, a
+ * Runs it to its end, or until the client of `req` goes away. *ret is the answer of the API (owned by the caller). After a failure, a
  * timeout included, *ret_details may be set: what came until then. -ECONNRESET when the client went
  * away.
  */
-int command_run(struct sandbox *sb, const struct command *c, int client_fd, json_t **ret,
-	json_t **ret_details, struct err *err);
+int command_run(const struct http_req *req, struct sandbox *sb, const struct command *c,
+	json_t **ret, json_t **ret_details, struct err *err);

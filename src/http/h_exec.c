@@ -153,17 +153,17 @@ static int gather(struct link_stream *s, const struct command *c, int client_fd,
 	}
 }
 
-int command_run(struct sandbox *sb, const struct command *c, int client_fd, json_t **ret,
-	json_t **ret_details, struct err *err)
+int command_run(const struct http_req *req, struct sandbox *sb, const struct command *c,
+	json_t **ret, json_t **ret_details, struct err *err)
 {
 	_cleanup_stream_ struct link_stream *s = NULL;
-	struct capture out[2] = {capture_init(LIMIT_STREAM_TEXT_BYTES),
-		capture_init(LIMIT_STREAM_TEXT_BYTES)};
+	struct capture out[2] = {capture_init(req->limits->output_bytes),
+		capture_init(req->limits->output_bytes)};
 	json_t *ok = NULL;
-	int r = command_open(sb, c, client_fd, &s, err);
+	int r = command_open(sb, c, req->client_fd, &s, err);
 
 	if (r == 0)
-		r = gather(s, c, client_fd, out, &ok, err);
+		r = gather(s, c, req->client_fd, out, &ok, err);
 	if (r == 0 && timed_out(ok))
 		r = err_timeout(c, err);
 	if (r == -EPIPE)
@@ -190,7 +190,7 @@ int h_exec(struct http_req *req, struct http_resp *resp, struct err *err)
 	if (r == 0)
 		r = command_read(req->body, &c, err);
 	if (r == 0)
-		r = command_run(sb, &c, req->client_fd, &answer, &resp->details, err);
+		r = command_run(req, sb, &c, &answer, &resp->details, err);
 	return r < 0 ? r : http_resp_json(resp, 200, answer, err);
 }
 

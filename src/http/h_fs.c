@@ -334,7 +334,7 @@ static int append_entries(struct buf *text, const json_t *entries, struct err *e
 		if (!ok)
 			return err_set(err, ERR_TOO_LARGE, -EMSGSIZE,
 				"the list is longer than %zu MiB; list it with a command",
-				LIMIT_RESULTS_BYTES >> 20);
+				LIMIT_LISTING_BYTES >> 20);
 	}
 	return 0;
 }
@@ -361,7 +361,7 @@ static int gather_entries(struct http_req *req, struct link_stream *s, struct bu
 
 int h_fs_dir(struct http_req *req, struct http_resp *resp, struct err *err)
 {
-	_cleanup_buf_ struct buf text = buf_init(LIMIT_RESULTS_BYTES);
+	_cleanup_buf_ struct buf text = buf_init(LIMIT_LISTING_BYTES);
 	_cleanup_sandbox_ struct sandbox *sb = NULL;
 	_cleanup_stream_ struct link_stream *s = NULL;
 	const char *path = url_query(&req->url, "path");

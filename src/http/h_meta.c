@@ -78,6 +78,29 @@ static int append_sandboxes(struct buf *text, const struct core_stats *stats)
 	return r;
 }
 
+static int append_pools(struct buf *text, const struct pool_stats *stats)
+{
+	int r = buf_appendf(text,
+		"# HELP pandastack_pool_spares Machines that wait now, by pool.\n"
+		"# TYPE pandastack_pool_spares gauge\n");
+
+	for (int k = 0; r == 0 && k < _POOL_MAX; k++)
+		r = buf_appendf(text, "pandastack_pool_spares{pool=\"%s\"} %u\n",
+			pool_kind_name((enum pool_kind)k), stats->spares[k]);
+	if (r == 0)
+		r = buf_appendf(text,
+			"# HELP pandastack_pool_takes_total Sandboxes that a pool was asked for, by "
+			"whether it had a machine.\n"
+			"# TYPE pandastack_pool_takes_total counter\n");
+	for (int k = 0; r == 0 && k < _POOL_MAX; k++)
+		r = buf_appendf(text,
+			"pandastack_pool_takes_total{pool=\"%s\",result=\"hit\"} %" PRIu64 "\n"
+			"pandastack_pool_takes_total{pool=\"%s\",result=\"miss\"} %" PRIu64 "\n",
+			pool_kind_name((enum pool_kind)k), stats->hits[k],
+			pool_kind_name((enum pool_kind)k), stats->misses[k]);
+	return r;
+}
+
 static int append_requests(struct buf *text, struct http_stats *stats)
 {
 	int r = buf_appendf(text,
@@ -117,6 +140,8 @@ int h_metrics(struct http_req *req, struct http_resp *resp, struct err *err)
 			"pandastack_create_seconds_sum %.6f\npandastack_create_seconds_count "
 			"%" PRIu64 "\n",
 			stats.create_seconds_sum, stats.created);
+	if (r == 0)
+		r = append_pools(&text, &stats.pools);
 	if (r == 0)
 		r = append_requests(&text, req->stats);
 	if (r < 0)

@@ -28,15 +28,17 @@ enum {
 	ANSWER_MARGIN_MS = 500,
 };
 
-/* One-shot runs where the template has no kernel: a process, told its code as an argument. */
-static const struct {
+/* One-shot runs in a process, told its code as an argument: of scripts, whose exit status counts, and where the template
+ * has no kernel. */
+static const struct program {
 	const char *name;
 	const char *program;
 	const char *option;
+	bool always;
 } programs[] = {
 	{"python", "python3", "-c"},
-	{"bash", "bash", "-c"},
 	{"javascript", "node", "-e"},
+	{"bash", "bash", "-c", .always = true},
 };
 
 static const struct {
@@ -60,6 +62,8 @@ struct cell_request {
 	size_t code_len;
 	int64_t timeout_ms; /* what the client asked for */
 	bool ansi;
+	bool allow_stdin;
+	bool detach;
 	json_t *env; /* borrowed */
 };
 
@@ -86,6 +90,10 @@ static int read_code(const json_t *body, struct cell_request *ret, struct err *e
 	if (r == 0)
 		r = json_in_bool(body, "ansi", &ret->ansi, err);
 	if (r == 0)
+		r = json_in_bool(body, "allow_stdin", &ret->allow_stdin, err);
+	if (r == 0)
+		r = json_in_bool(body, "detach", &ret->detach, err);
+	if (r == 0)
 		r = json_in_env(body, "env", &ret->env, err);
 	if (r < 0)
 		return r;
@@ -103,9 +111,9 @@ static int open_cell(struct sandbox *sb, const struct cell_request *c, int clien
 	_cleanup_stream_ struct link_stream *s = NULL;
 	int64_t margin = c->timeout_ms == DEFAULT_CELL_TIMEOUT_MS ? ANSWER_MARGIN_MS : 0;
 	int r = sandbox_open(sb,
-		json_pack("{s:s, s:s, s:I, s:b, s:O*}", "op", "session_run", "session", c->session,
-			"timeout_ms", (json_int_t)(c->timeout_ms - margin), "ansi", c->ansi, "env",
-			c->env),
+		json_pack("{s:s, s:s, s:I, s:b, s:b, s:b, s:O*}", "op", "session_run", "session",
+			c->session, "timeout_ms", (json_int_t)(c->timeout_ms - margin), "ansi",
+			c->ansi, "allow_stdin", c->allow_stdin, "detach", c->detach, "env", c->env),
 		&s, err);
 
 	/* A cell that waits for its turn may wait for long, and so does its code. */
@@ -163,17 +171,17 @@ static bool is_timeout(const json_t *ok)
 }
 
 /* As command_run(). */
-static int run_cell(struct sandbox *sb, const struct cell_request *c, int client_fd, json_t **ret,
-	json_t **ret_details, struct err *err)
+static int run_cell(const struct http_req *req, struct sandbox *sb, const struct cell_request *c,
+	json_t **ret, json_t **ret_details, struct err *err)
 {
 	_cleanup_stream_ struct link_stream *s = NULL;
 	struct cell cell;
 	json_t *ok = NULL;
-	int r = open_cell(sb, c, client_fd, &s, err);
+	int r = open_cell(sb, c, req->client_fd, &s, err);
 
-	cell_init(&cell);
+	cell_init(&cell, req->limits);
 	if (r == 0)
-		r = gather(s, client_fd, &cell, &ok, err);
+		r = gather(s, req->client_fd, &cell, &ok, err);
 	if (r == -EPIPE)
 		r = sandbox_explain(sb, err);
 	if (r == 0 && is_timeout(ok)) {
@@ -205,6 +213,15 @@ static int relay_result(struct relay *relay, const json_t *event, struct err *er
 	return relay_emit(relay, "result", data, err);
 }
 
+static int relay_input_request(struct relay *relay, const json_t *event, struct err *err)
+{
+	const char *prompt = json_string_value(json_object_get(event, "prompt"));
+	int password = json_is_true(json_object_get(event, "password"));
+
+	return relay_emit(relay, "input_request",
+		json_pack("{s:s, s:b}", "prompt", prompt ? prompt : "", "password", password), err);
+}
+
 static int on_event(struct relay *relay, const json_t *event, struct err *err)
 {
 	const char *type = json_string_value(json_object_get(event, "type"));
@@ -218,6 +235,8 @@ static int on_event(struct relay *relay, const json_t *event, struct err *err)
 		return relay_emit(relay, type, json_pack("{s:b}", "wait", wait), err);
 	if (strcmp(type, "error") == 0)
 		return relay_emit(relay, type, cell_error(event, NULL), err);
+	if (strcmp(type, "input_request") == 0)
+		return relay_input_request(relay, event, err);
 	if (strcmp(type, "dropped") == 0)
 		return relay_emit(relay, "truncated", json_object(), err);
 	return 0;
@@ -283,7 +302,10 @@ int h_session_run(struct http_req *req, struct http_resp *resp, struct err *err)
 	c.session = req->params[1];
 	if (stream)
 		return stream_cell(req, resp, sb, &c, err);
-	r = run_cell(sb, &c, req->client_fd, &answer, &resp->details, err);
+	if (c.allow_stdin)
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"`allow_stdin` needs `stream`: the question comes as an event");
+	r = run_cell(req, sb, &c, &answer, &resp->details, err);
 	return r < 0 ? r : http_resp_json(resp, 200, answer, err);
 }
 
@@ -332,10 +354,7 @@ int h_session_create(struct http_req *req, struct http_resp *resp, struct err *e
 	session_id_make(id);
 	r = create_session(req, sb, id, language, err);
 	if (r < 0 && err->kind == ERR_UNSUPPORTED)
-		return err_set(err, ERR_INVALID, r,
-			"this sandbox's template has no kernel for \"%s\"; code-interpreter has one for "
-			"python",
-			language);
+		err->kind = ERR_INVALID; /* of this sandbox, not of the server */
 	return r < 0 ? r : http_resp_json(resp, 201, session_json(sb, id, language), err);
 }
 
@@ -409,6 +428,24 @@ int h_session_interrupt(struct http_req *req, struct http_resp *resp, struct err
 		     : http_resp_json(resp, 200, json_pack("{s:b}", "interrupted", running), err);
 }
 
+int h_session_input(struct http_req *req, struct http_resp *resp, struct err *err)
+{
+	_cleanup_sandbox_ struct sandbox *sb = NULL;
+	const char *value = NULL;
+	int r = http_req_sandbox(req, &sb, err);
+
+	if (r == 0)
+		r = json_in_str(req->body, "value", LIMIT_INPUT_BYTES, &value, err);
+	if (r == 0 && !value)
+		r = err_set(err, ERR_INVALID, -EINVAL, "value required: `value` is a string");
+	if (r == 0)
+		r = sandbox_call(sb,
+			json_pack("{s:s, s:s, s:s}", "op", "session_input", "session",
+				req->params[1], "value", value),
+			CALL_TIMEOUT_MS, req->client_fd, NULL, err);
+	return r < 0 ? r : http_resp_empty(resp, 204);
+}
+
 int h_session_restart(struct http_req *req, struct http_resp *resp, struct err *err)
 {
 	int r = call_session(req, "session_restart", NULL, err);
@@ -421,19 +458,49 @@ int h_session_restart(struct http_req *req, struct http_resp *resp, struct err *
 
 int h_repl_languages(struct http_req *req, struct http_resp *resp, struct err *err)
 {
-	json_t *list = json_array();
+	json_t *names = json_object(), *list, *value;
+	struct template **all;
+	const char *name;
+	size_t n;
+	int r = template_list(core_templates(req->core), &all, &n, err);
 
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
-		(void)json_array_append_new(list, json_string(programs[i].name));
+		(void)json_object_set_new(names, programs[i].name, json_true());
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		json_t *languages = all[i]->languages;
+		size_t k;
+
+		json_array_foreach(languages, k, value)
+			(void)json_object_set_new(names, json_string_value(value), json_true());
+		template_free(all[i]);
+	}
+	if (r < 0) {
+		json_decref(names);
+		return r;
+	}
+	free(all);
+	list = json_array();
+	json_object_foreach(names, name, value)
+		(void)json_array_append_new(list, json_string(name));
+	json_decref(names);
 	return http_resp_json(resp, 200, list, err);
 }
 
+static const struct program *find_program(const char *language)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
+		if (strcmp(language, programs[i].name) == 0)
+			return &programs[i];
+	}
+	return NULL;
+}
+
 /* A process of its own. */
-static int run_program(struct http_req *req, struct http_resp *resp, struct sandbox *sb, size_t i,
-	const struct cell_request *c, json_t **ret, struct err *err)
+static int run_program(struct http_req *req, struct http_resp *resp, struct sandbox *sb,
+	const struct program *program, const struct cell_request *c, json_t **ret, struct err *err)
 {
 	struct command command = {
-		.argv = {programs[i].program, programs[i].option, c->code},
+		.argv = {program->program, program->option, c->code},
 		.env = c->env,
 		.timeout_ms = c->timeout_ms,
 	};
@@ -443,7 +510,7 @@ static int run_program(struct http_req *req, struct http_resp *resp, struct sand
 			"`code` in this language may have %zu KiB at most: write it to a file and "
 			"run that",
 			LIMIT_COMMAND_BYTES >> 10);
-	return command_run(sb, &command, req->client_fd, ret, &resp->details, err);
+	return command_run(req, sb, &command, ret, &resp->details, err);
 }
 
 /* A kernel for one cell. */
@@ -460,7 +527,7 @@ static int run_kernel(struct http_req *req, struct http_resp *resp, struct sandb
 	if (r < 0)
 		return r;
 	c->session = id;
-	r = run_cell(sb, c, req->client_fd, ret, &resp->details, err);
+	r = run_cell(req, sb, c, ret, &resp->details, err);
 	/* When it fails the sandbox is gone, and the session with it. */
 	(void)sandbox_call(sb, json_pack("{s:s, s:s}", "op", "session_delete", "session", id),
 		CALL_TIMEOUT_MS, -1, NULL, NULL);
@@ -473,25 +540,25 @@ int h_repl(struct http_req *req, struct http_resp *resp, struct err *err)
 	_cleanup_sandbox_ struct sandbox *sb = NULL;
 	const char *language = "python";
 	struct cell_request c;
+	const struct program *program;
 	json_t *answer = NULL;
-	size_t i = 0;
 	int r = http_req_sandbox(req, &sb, err);
 
 	if (r == 0)
 		r = read_language(req->body, &language, err);
 	if (r == 0)
 		r = read_code(req->body, &c, err);
+	if (r == 0 && c.allow_stdin)
+		r = err_set(err, ERR_INVALID, -EINVAL, "`allow_stdin` needs a session");
 	if (r < 0)
 		return r;
-	r = run_kernel(req, resp, sb, language, &c, &answer, err);
-	while (i < ARRAY_SIZE(programs) && strcasecmp(language, programs[i].name) != 0)
-		i++;
-	if (r < 0 && err->kind == ERR_UNSUPPORTED && i < ARRAY_SIZE(programs))
-		r = run_program(req, resp, sb, i, &c, &answer, err);
-	else if (r < 0 && err->kind == ERR_UNSUPPORTED)
-		return err_set(err, ERR_INVALID, r,
-			"unsupported language \"%s\"; GET /v1/repl/languages lists those that are",
-			language);
+	program = find_program(language);
+	if (!program || !program->always)
+		r = run_kernel(req, resp, sb, language, &c, &answer, err);
+	if (program && (program->always || (r < 0 && err->kind == ERR_UNSUPPORTED)))
+		r = run_program(req, resp, sb, program, &c, &answer, err);
+	if (r < 0 && err->kind == ERR_UNSUPPORTED)
+		err->kind = ERR_INVALID; /* of this sandbox, not of the server */
 	if (r < 0)
 		return r;
 	(void)json_object_set_new(answer, "language", json_string(language));

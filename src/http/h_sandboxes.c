@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "http/handlers.h"
 #include "http/json_in.h"
+#include "http/sandbox_json.h"
 
 enum { IDEMPOTENCY_KEY_BYTES_MAX = 255 };
 
@@ -15,51 +16,50 @@ enum { IDEMPOTENCY_KEY_BYTES_MAX = 255 };
  * Members that only other engines of this API fill (addresses, devices) are there and empty:
  * clients show them. cpu and memory_mb must never be null.
  */
-static json_t *sandbox_json(struct sandbox *sb)
+json_t *sandbox_json(struct sandbox *sb)
 {
 	_cleanup_info_ struct sandbox_info info = {0};
 	char created[CLOCK_TEXT_SIZE], expires[CLOCK_TEXT_SIZE];
 
 	sandbox_get_info(sb, &info);
 	return json_pack(
-		"{s:s, s:s, s:s, s:s*, s:O, s:i, s:I, s:s, s:s, s:s, s:I, s:s, s:b, s:I, s:s, s:s, "
-		"s:s, s:s, s:s, s:i}",
+		"{s:s, s:s, s:s, s:s*, s:O, s:i, s:I, s:s, s:s, s:s, s:I, s:s, s:b, s:I, s:I, s:s, s:s*, "
+		"s:s*, s:s*, s:s, s:s, s:s, s:i}",
 		"id", info.id, "template", info.template, "status", sandbox_state_name(info.state),
 		"failure", info.failure, "metadata", info.metadata, "cpu", (int)info.cpus,
 		"memory_mb", (json_int_t)(info.memory_bytes >> 20), "engine", info.engine, "accel",
 		accel_name(info.accel), "isolation", info.isolation, "boot_ms",
-		(json_int_t)info.boot_ms, "boot_mode", info.boot_mode, "persistent", 0,
-		"ttl_seconds", (json_int_t)info.ttl_seconds, "created_at",
+		(json_int_t)info.boot_ms, "boot_mode", info.boot_mode, "persistent",
+		info.persistent, "ttl_seconds", (json_int_t)info.ttl_seconds, "idle_seconds",
+		(json_int_t)info.idle_seconds, "created_at",
 		clock_format_rfc3339(created, info.created_ms), "expires_at",
-		clock_format_rfc3339(expires, info.expires_ms), "guest_ip", "", "host_tap", "",
+		info.expires_ms ? clock_format_rfc3339(expires, info.expires_ms) : NULL, "parent",
+		info.parent, "from_snapshot", info.from_snapshot, "guest_ip", "", "host_tap", "",
 		"mac", "", "vsock_cid", 0);
 }
 
 /* What the API has and this server does not yet: refused rather than forgotten. */
 static int refuse_unbuilt(const json_t *body, struct err *err)
 {
-	const char *snapshot = "";
-	bool persistent = false;
-	int r = json_in_str(body, "from_snapshot", LIMIT_PATH_BYTES, &snapshot, err);
-
-	if (r == 0)
-		r = json_in_bool(body, "persistent", &persistent, err);
-	if (r < 0)
-		return r;
-	if (*snapshot || persistent || json_array_size(json_object_get(body, "volumes")) > 0)
+	if (json_array_size(json_object_get(body, "volumes")) > 0)
 		return err_set(err, ERR_UNSUPPORTED, -ENOSYS,
-			"not supported by this server: `from_snapshot`, `persistent` and "
-			"`volumes`");
+			"not supported by this server: `volumes`");
 	return 0;
 }
 
-static int read_spec(const struct http_req *req, struct sandbox_spec *spec, struct err *err)
+int read_metadata(const json_t *body, json_t **ret, struct err *err)
 {
-	static const struct json_in_map_limits metadata_limits = {
+	static const struct json_in_map_limits limits = {
 		.entries = LIMIT_METADATA_ENTRIES,
 		.key_bytes = LIMIT_METADATA_KEY_BYTES,
 		.value_bytes = LIMIT_METADATA_VALUE_BYTES,
 	};
+
+	return json_in_map(body, "metadata", &limits, ret, err);
+}
+
+static int read_spec(const struct http_req *req, struct sandbox_spec *spec, struct err *err)
+{
 	json_t *metadata = NULL, *env = NULL;
 	const char *key = http_req_header(req, "Idempotency-Key");
 	int r = refuse_unbuilt(req->body, err);
@@ -70,15 +70,28 @@ static int read_spec(const struct http_req *req, struct sandbox_spec *spec, stru
 		r = json_in_int(req->body, "ttl_seconds", 0, LIMIT_TTL_SECONDS, &spec->ttl_seconds,
 			err);
 	if (r == 0)
-		r = json_in_map(req->body, "metadata", &metadata_limits, &metadata, err);
+		r = json_in_int(req->body, "idle_seconds", 1, LIMIT_TTL_SECONDS,
+			&spec->idle_seconds, err);
+	if (r == 0)
+		r = json_in_bool(req->body, "persistent", &spec->persistent, err);
+	if (r == 0)
+		r = json_in_str(req->body, "from_snapshot", LIMIT_PATH_BYTES, &spec->from_snapshot,
+			err);
+	if (r == 0)
+		r = read_metadata(req->body, &metadata, err);
 	if (r == 0)
 		r = json_in_env(req->body, "env", &env, err);
 	if (r < 0)
 		return r;
-	if (!spec->template || !*spec->template)
+	if (spec->from_snapshot && !*spec->from_snapshot)
+		spec->from_snapshot = NULL;
+	if (spec->from_snapshot && env)
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"`env` is part of the snapshot: it can't be given beside `from_snapshot`");
+	if (!spec->from_snapshot && (!spec->template || !*spec->template))
 		return err_set(err, ERR_INVALID, -EINVAL,
 			"`template` is required: the name of a template, such as "
-			"\"code-interpreter\"");
+			"\"code-interpreter\"; or `from_snapshot`");
 	if (key &&
 		(!*key || strlen(key) > IDEMPOTENCY_KEY_BYTES_MAX ||
 			!str_is_utf8(key, strlen(key))))
@@ -147,7 +160,7 @@ int h_sandbox_list(struct http_req *req, struct http_resp *resp, struct err *err
 
 	if (q.status && sandbox_state_from_name(q.status, &state) < 0)
 		return err_set(err, ERR_INVALID, -EINVAL,
-			"`status` must be creating, running, failed or stopping");
+			"`status` must be creating, running, paused, hibernated, failed or stopping");
 	q.list = json_array();
 	core_each(req->core, add_to_list, &q);
 	return http_resp_json(resp, 200, q.list, err);

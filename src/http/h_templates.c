@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Templates: list, get, delete. They are built by `pandastack template build`. */
+#include <string.h>
+
 #include "base/clock.h"
 #include "http/handlers.h"
 
@@ -7,9 +9,10 @@ static json_t *template_json(const struct template *t)
 {
 	char built[CLOCK_TEXT_SIZE];
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:I, s:I, s:i, s:I, s:s, s:b}", "name",
-		t->name, "version", t->version, "description", t->description ? t->description : "",
-		"engine", t->engine, "accel", accel_name(t->image.accel), "kernel", t->kernel,
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:O, s:I, s:I, s:i, s:I, s:s, s:b}",
+		"name", t->name, "version", t->version, "description",
+		t->description ? t->description : "", "engine", t->engine, "accel",
+		accel_name(t->image.accel), "kernel", t->kernel, "languages", t->languages,
 		"size_bytes", (json_int_t)t->size_bytes, "disk_bytes", (json_int_t)t->disk_bytes,
 		"cpu", (int)t->image.cpus, "memory_mb", (json_int_t)(t->image.memory_bytes >> 20),
 		"built_at", clock_format_rfc3339(built, t->built_ms), "is_global", 1);
@@ -51,7 +54,9 @@ int h_template_get(struct http_req *req, struct http_resp *resp, struct err *err
 
 int h_template_delete(struct http_req *req, struct http_resp *resp, struct err *err)
 {
-	int r = template_remove(core_templates(req->core), req->params[0], err);
+	const char *force = url_query(&req->url, "force");
+	int r = core_remove_template(req->core, req->params[0],
+		force && strcmp(force, "true") == 0, err);
 
 	return r < 0 ? as_not_found(r, err) : http_resp_empty(resp, 204);
 }

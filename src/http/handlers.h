@@ -10,12 +10,23 @@ http_handler_fn h_healthz, h_version, h_metrics, h_engines, h_me, h_tokens_list;
 /* h_sandboxes.c */
 http_handler_fn h_sandbox_create, h_sandbox_list, h_sandbox_get, h_sandbox_delete;
 
+/* h_snapshots.c */
+http_handler_fn h_snapshot_create, h_snapshot_list, h_snapshot_get, h_snapshot_delete,
+	h_snapshot_export, h_snapshot_import, h_gc;
+extern const struct http_upload h_snapshot_upload;
+
+/* h_fork.c */
+http_handler_fn h_fork, h_fork_tree, h_promote;
+
+/* h_lifecycle.c */
+http_handler_fn h_pause, h_resume, h_hibernate, h_wake, h_lifecycle_get, h_lifecycle_patch;
+
 /* h_exec.c */
 http_handler_fn h_exec, h_exec_stream;
 
 /* h_repl.c */
 http_handler_fn h_repl, h_repl_languages, h_session_create, h_session_list, h_session_run,
-	h_session_delete, h_session_interrupt, h_session_restart;
+	h_session_delete, h_session_input, h_session_interrupt, h_session_restart;
 
 /* h_fs.c */
 http_handler_fn h_fs_read, h_fs_write, h_fs_remove, h_fs_dir, h_fs_stat, h_fs_mkdir, h_fs_move;

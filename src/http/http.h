@@ -28,15 +28,22 @@ enum {
 
 struct MHD_Connection;
 
+/* What a buffered answer holds at most; more is cut and said so. */
+struct http_limits {
+	uint64_t output_bytes;  /* each of stdout and stderr */
+	uint64_t results_bytes; /* all results of a cell */
+};
+
 /* Answers so far, by the first digit of their status. */
 struct http_stats {
 	atomic_ullong answers[6];
 };
 
 struct http_req {
-	struct core *core;        /* borrowed */
-	struct auth *auth;        /* borrowed */
-	struct http_stats *stats; /* borrowed */
+	struct core *core;                /* borrowed */
+	struct auth *auth;                /* borrowed */
+	struct http_stats *stats;         /* borrowed */
+	const struct http_limits *limits; /* borrowed */
 	const char *method;
 	struct url url;
 	const char *params[HTTP_PARAMS_MAX]; /* the {…} of the route, in order */

@@ -54,9 +54,10 @@ enum {
 };
 
 struct http_server {
-	struct MHD_Daemon *mhd; /* owned */
-	struct core *core;      /* borrowed */
-	struct auth *auth;      /* borrowed */
+	struct MHD_Daemon *mhd;           /* owned */
+	struct core *core;                /* borrowed */
+	struct auth *auth;                /* borrowed */
+	const struct http_limits *limits; /* borrowed */
 	struct http_stats stats;
 	char address[HTTP_ADDRESS_SIZE];
 };
@@ -311,6 +312,7 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *co
 	x->began_us = clock_mono_us();
 	x->req.core = server->core;
 	x->req.auth = server->auth;
+	x->req.limits = server->limits;
 	x->req.stats = &server->stats;
 	x->req.conn = conn;
 	x->body = buf_init(LIMIT_JSON_BODY_BYTES);
@@ -383,7 +385,7 @@ static void on_panic(void *user, const char *file, unsigned int line, const char
 /* ---- start and stop ---- */
 
 int http_server_start(const char *listen, struct core *core, struct auth *auth,
-	struct http_server **ret, struct err *err)
+	const struct http_limits *limits, struct http_server **ret, struct err *err)
 {
 	_cleanup_free_ struct http_server *server = xnew(struct http_server);
 	_cleanup_close_ int fd = -1;
@@ -395,6 +397,7 @@ int http_server_start(const char *listen, struct core *core, struct auth *auth,
 		return r;
 	server->core = core;
 	server->auth = auth;
+	server->limits = limits;
 	MHD_set_panic_func(on_panic, NULL);
 	server->mhd = MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION |
 			MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC,

@@ -17,10 +17,12 @@ struct http_server;
 
 enum { HTTP_ADDRESS_SIZE = 64 };
 
-/* Listens on "HOST:PORT" or "[IPV6]:PORT"; port 0 lets the system choose. core and auth are
+struct http_limits;
+
+/* Listens on "HOST:PORT" or "[IPV6]:PORT"; port 0 lets the system choose. core, auth and limits are
  * borrowed. */
 int http_server_start(const char *listen, struct core *core, struct auth *auth,
-	struct http_server **ret, struct err *err);
+	const struct http_limits *limits, struct http_server **ret, struct err *err);
 
 /* Where it listens: "127.0.0.1:8080". */
 const char *http_server_address(const struct http_server *server);

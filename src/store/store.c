@@ -4,6 +4,7 @@
  *
  * WAL with synchronous=NORMAL: a row survives a crash of the daemon at once, and a crash of the
  * machine up to the last checkpoint, after which no vm runs any more that the row could speak of.
+ * What outlives a machine's crash (snapshots, hibernated sandboxes) is written with synchronous=FULL.
  * The schema's version is `user_version`; migrations[] are applied in order, each in a transaction.
  */
 #include "store/store.h"
@@ -28,6 +29,19 @@ static const char *const migrations[] = {
 	"  cpus INTEGER NOT NULL, memory_bytes INTEGER NOT NULL) STRICT;"
 	"CREATE TABLE api_key ("
 	"  hash TEXT PRIMARY KEY, prefix TEXT NOT NULL, label TEXT, created_ms INTEGER NOT NULL) STRICT;",
+
+	"ALTER TABLE sandbox ADD COLUMN state TEXT NOT NULL DEFAULT 'running';"
+	"ALTER TABLE sandbox ADD COLUMN persistent INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandbox ADD COLUMN idle_seconds INTEGER NOT NULL DEFAULT 300;"
+	"ALTER TABLE sandbox ADD COLUMN parent TEXT;"
+	"ALTER TABLE sandbox ADD COLUMN from_snapshot TEXT;"
+	"ALTER TABLE sandbox ADD COLUMN boot_mode TEXT NOT NULL DEFAULT 'snapshot';"
+	"CREATE TABLE snapshot ("
+	"  id TEXT PRIMARY KEY, sandbox_id TEXT NOT NULL, template TEXT NOT NULL,"
+	"  version TEXT NOT NULL, engine TEXT NOT NULL, env TEXT NOT NULL, accel TEXT NOT NULL,"
+	"  hash TEXT NOT NULL, created_ms INTEGER NOT NULL, cpus INTEGER NOT NULL,"
+	"  memory_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"
+	"  size_bytes INTEGER NOT NULL, pause_us INTEGER NOT NULL) STRICT;",
 };
 
 static int db_error(struct store *s, struct err *err)
@@ -141,20 +155,46 @@ static sqlite3_stmt *prepare(struct store *s, const char *sql, const char *types
 	return stmt;
 }
 
-/* Runs one statement that changes something. */
-static int change(struct store *s, struct err *err, const char *sql, const char *types, ...)
+/* The lock is held. */
+static int change_locked(struct store *s, struct err *err, const char *sql, const char *types,
+	va_list ap)
 {
-	sqlite3_stmt *stmt;
-	va_list ap;
+	sqlite3_stmt *stmt = prepare(s, sql, types, ap);
 	int r = 0;
 
-	pthread_mutex_lock(&s->lock);
-	va_start(ap, types);
-	stmt = prepare(s, sql, types, ap);
-	va_end(ap);
 	if (!stmt || sqlite3_step(stmt) != SQLITE_DONE)
 		r = db_error(s, err);
 	sqlite3_finalize(stmt);
+	return r;
+}
+
+/* Runs one statement that changes something. */
+static int change(struct store *s, struct err *err, const char *sql, const char *types, ...)
+{
+	va_list ap;
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	va_start(ap, types);
+	r = change_locked(s, err, sql, types, ap);
+	va_end(ap);
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+/* The same, and it is on the disk when it returns. */
+static int change_durably(struct store *s, struct err *err, const char *sql, const char *types, ...)
+{
+	va_list ap;
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	r = run(s, "PRAGMA synchronous = FULL", err);
+	va_start(ap, types);
+	if (r == 0)
+		r = change_locked(s, err, sql, types, ap);
+	va_end(ap);
+	(void)run(s, "PRAGMA synchronous = NORMAL", NULL); /* where it fails the rest is durable, too */
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }
@@ -163,10 +203,28 @@ int store_put_sandbox(struct store *s, const struct store_sandbox *sb, struct er
 {
 	return change(s, err,
 		"INSERT INTO sandbox VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
-		" ?13, ?14)",
-		"ssssssssiiisii", sb->id, sb->template, sb->version, sb->engine, sb->metadata,
+		" ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
+		"ssssssssiiisiisiisss", sb->id, sb->template, sb->version, sb->engine, sb->metadata,
 		sb->env, sb->failure, sb->idempotency_key, sb->created_ms, sb->ttl_seconds,
-		sb->boot_ms, sb->accel, sb->cpus, sb->memory_bytes);
+		sb->boot_ms, sb->accel, sb->cpus, sb->memory_bytes, sb->state, sb->persistent,
+		sb->idle_seconds, sb->parent, sb->from_snapshot, sb->boot_mode);
+}
+
+int store_set_state(struct store *s, const char *id, const char *state, bool durable,
+	struct err *err)
+{
+	static const char sql[] = "UPDATE sandbox SET state = ?2 WHERE id = ?1";
+
+	return durable ? change_durably(s, err, sql, "ss", id, state)
+		       : change(s, err, sql, "ss", id, state);
+}
+
+int store_set_lifecycle(struct store *s, const char *id, int64_t ttl_seconds, int64_t persistent,
+	int64_t idle_seconds, struct err *err)
+{
+	return change(s, err,
+		"UPDATE sandbox SET ttl_seconds = ?2, persistent = ?3, idle_seconds = ?4 WHERE id = ?1",
+		"siii", id, ttl_seconds, persistent, idle_seconds);
 }
 
 int store_set_failure(struct store *s, const char *id, const char *failure, struct err *err)
@@ -192,7 +250,8 @@ int store_each_sandbox(struct store *s, store_sandbox_fn *fn, void *user, struct
 	pthread_mutex_lock(&s->lock);
 	rc = sqlite3_prepare_v2(s->db,
 		"SELECT id, template, version, engine, metadata, env, failure, idempotency_key,"
-		" created_ms, ttl_seconds, boot_ms, accel, cpus, memory_bytes FROM sandbox ORDER BY created_ms, id",
+		" created_ms, ttl_seconds, boot_ms, accel, cpus, memory_bytes, state, persistent,"
+		" idle_seconds, parent, from_snapshot, boot_mode FROM sandbox ORDER BY created_ms, id",
 		-1, &stmt, NULL);
 	while (rc == SQLITE_OK && r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
 		const struct store_sandbox row = {
@@ -210,6 +269,66 @@ int store_each_sandbox(struct store *s, store_sandbox_fn *fn, void *user, struct
 			.accel = text(stmt, 11),
 			.cpus = sqlite3_column_int64(stmt, 12),
 			.memory_bytes = sqlite3_column_int64(stmt, 13),
+			.state = text(stmt, 14),
+			.persistent = sqlite3_column_int64(stmt, 15),
+			.idle_seconds = sqlite3_column_int64(stmt, 16),
+			.parent = text(stmt, 17),
+			.from_snapshot = text(stmt, 18),
+			.boot_mode = text(stmt, 19),
+		};
+
+		r = fn(&row, user);
+		rc = SQLITE_OK;
+	}
+	if (r == 0 && rc != SQLITE_DONE)
+		r = db_error(s, err);
+	sqlite3_finalize(stmt);
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+int store_put_snapshot(struct store *s, const struct store_snapshot *snapshot, struct err *err)
+{
+	return change_durably(s, err,
+		"INSERT INTO snapshot VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
+		" ?14)",
+		"ssssssssiiiiii", snapshot->id, snapshot->sandbox_id, snapshot->template,
+		snapshot->version, snapshot->engine, snapshot->env, snapshot->accel, snapshot->hash,
+		snapshot->created_ms, snapshot->cpus, snapshot->memory_bytes, snapshot->delta_bytes,
+		snapshot->size_bytes, snapshot->pause_us);
+}
+
+int store_delete_snapshot(struct store *s, const char *id, struct err *err)
+{
+	return change(s, err, "DELETE FROM snapshot WHERE id = ?1", "s", id);
+}
+
+int store_each_snapshot(struct store *s, store_snapshot_fn *fn, void *user, struct err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc, r = 0;
+
+	pthread_mutex_lock(&s->lock);
+	rc = sqlite3_prepare_v2(s->db,
+		"SELECT id, sandbox_id, template, version, engine, env, accel, hash, created_ms, cpus,"
+		" memory_bytes, delta_bytes, size_bytes, pause_us FROM snapshot ORDER BY created_ms, id",
+		-1, &stmt, NULL);
+	while (rc == SQLITE_OK && r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+		const struct store_snapshot row = {
+			.id = text(stmt, 0),
+			.sandbox_id = text(stmt, 1),
+			.template = text(stmt, 2),
+			.version = text(stmt, 3),
+			.engine = text(stmt, 4),
+			.env = text(stmt, 5),
+			.accel = text(stmt, 6),
+			.hash = text(stmt, 7),
+			.created_ms = sqlite3_column_int64(stmt, 8),
+			.cpus = sqlite3_column_int64(stmt, 9),
+			.memory_bytes = sqlite3_column_int64(stmt, 10),
+			.delta_bytes = sqlite3_column_int64(stmt, 11),
+			.size_bytes = sqlite3_column_int64(stmt, 12),
+			.pause_us = sqlite3_column_int64(stmt, 13),
 		};
 
 		r = fn(&row, user);

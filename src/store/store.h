@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -28,6 +29,29 @@ struct store_sandbox {
 	const char *accel;
 	int64_t cpus;
 	int64_t memory_bytes;
+	const char *state; /* what the next daemon finds: running, paused or hibernated */
+	int64_t persistent;
+	int64_t idle_seconds;
+	const char *parent;        /* id of the sandbox that it was forked from, or NULL */
+	const char *from_snapshot; /* or NULL */
+	const char *boot_mode;
+};
+
+struct store_snapshot {
+	const char *id;
+	const char *sandbox_id;
+	const char *template;
+	const char *version;
+	const char *engine;
+	const char *env; /* JSON */
+	const char *accel;
+	const char *hash; /* hex, of devices and disk */
+	int64_t created_ms;
+	int64_t cpus;
+	int64_t memory_bytes;
+	int64_t delta_bytes; /* pages that it holds */
+	int64_t size_bytes;  /* on the disk */
+	int64_t pause_us;    /* how long the sandbox stood still */
 };
 
 /* Opens or makes the database and brings its schema up to date. */
@@ -36,11 +60,22 @@ struct store *store_close(struct store *s);
 
 int store_put_sandbox(struct store *s, const struct store_sandbox *sb, struct err *err);
 int store_set_failure(struct store *s, const char *id, const char *failure, struct err *err);
+/* After a change of state or lifecycle. `durable`: it survives a crash of the whole machine, too; so do snapshots. */
+int store_set_state(struct store *s, const char *id, const char *state, bool durable,
+	struct err *err);
+int store_set_lifecycle(struct store *s, const char *id, int64_t ttl_seconds, int64_t persistent,
+	int64_t idle_seconds, struct err *err);
 int store_delete_sandbox(struct store *s, const char *id, struct err *err);
 
 /* Calls fn for each row, oldest first; the strings live for the call only. fn must not call back. */
 typedef int store_sandbox_fn(const struct store_sandbox *sb, void *user);
 int store_each_sandbox(struct store *s, store_sandbox_fn *fn, void *user, struct err *err);
+
+int store_put_snapshot(struct store *s, const struct store_snapshot *snapshot, struct err *err);
+int store_delete_snapshot(struct store *s, const char *id, struct err *err);
+/* As store_each_sandbox(). */
+typedef int store_snapshot_fn(const struct store_snapshot *snapshot, void *user);
+int store_each_snapshot(struct store *s, store_snapshot_fn *fn, void *user, struct err *err);
 
 /* API keys: only a hash is kept. `label` may be NULL. */
 int store_put_key(struct store *s, const char *prefix, const char *hash_hex, const char *label,

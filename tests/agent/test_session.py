@@ -388,3 +388,47 @@ def test_body_of_an_event_is_passed_on(link: Link, s: str) -> None:
     assert result["status"] == "ok"
     assert bytes(stream.data[0]) == b"\xff" * 600_000 + b"end"
     assert [kind for kind, _ in stream.log][-1] == "event"
+
+
+def test_input_is_answered_once(link: Link, s: str) -> None:
+    with pytest.raises(LinkError) as e:
+        link.call("session_input", session=s, value="early")
+    assert e.value.kind == "busy"
+    stream = link.cell(s, "x = ask(); print(x, allow_stdin)", allow_stdin=True)
+    stream.wait(lambda: stream.events)
+    assert stream.events == [{"type": "input_request", "prompt": "?", "password": False}]
+    assert link.call("session_input", session=s, value="é\n") == {}
+    with pytest.raises(LinkError) as e:
+        link.call("session_input", session=s, value="again")
+    assert e.value.kind == "busy"
+    assert stream.result()["status"] == "ok"
+    assert stream.stdout == "é\n True\n".encode()
+    for wrong in ({"session": "none", "value": ""}, {"session": s}, {"session": s, "value": 1}):
+        with pytest.raises(LinkError):
+            link.call("session_input", **wrong)
+
+
+def test_a_question_ends_with_its_cell(link: Link, s: str) -> None:
+    stream = link.cell(s, "ask()", allow_stdin=True)
+    stream.wait(lambda: stream.events)
+    assert link.call("session_interrupt", session=s) == {"running": True}
+    assert stream.result()["status"] == "interrupted"
+    assert run(link, "print(allow_stdin)")[1].stdout == b"False\n"
+    with pytest.raises(LinkError):
+        link.call("session_input", session=s, value="late")
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"), [("exit_code = 3; 1/0", 3), ("exit_code = 256; 1/0", 1), ("exit_code = -1; 1/0", 1), ("1/0", 1)]
+)
+def test_exit_code_of_a_cell(link: Link, s: str, code: str, wanted: int) -> None:
+    assert run(link, code)[0]["exit_code"] == wanted
+
+
+def test_words_of_a_refused_fork(link: Link, s: str) -> None:
+    for _ in range(3):
+        with pytest.raises(LinkError) as e:
+            link.call("session_create", session="r", language="cobol")
+        assert e.value.kind == "unsupported"
+        assert "python is all there is" in str(e.value)
+    assert [x["session"] for x in link.call("session_list")["sessions"]] == [s]

@@ -5,6 +5,8 @@
 
 #include "http/cell.h"
 
+static const struct http_limits limits = {MIB(1), MIB(32)};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_free_ char *text = strndup((const char *)data, size);
@@ -12,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	json_t *last = NULL, *answer;
 	struct cell cell;
 
-	cell_init(&cell);
+	cell_init(&cell, &limits);
 	while ((line = strsep(&rest, "\n"))) {
 		json_decref(last);
 		last = json_loads(line, 0, NULL);

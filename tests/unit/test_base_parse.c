@@ -71,12 +71,43 @@ static void test_duration(void **state)
 	assert_int_equal(v, 77);
 }
 
+static void size(const char *s, uint64_t want)
+{
+	uint64_t v = 1;
+
+	assert_int_equal(parse_size(s, 0, UINT64_MAX, &v), 0);
+	assert_true(v == want);
+}
+
+static void test_size(void **state)
+{
+	static const char *const bad[] = {"", "k", "-1k", "1 k", "1x", "1.5m", "1kk", "1kib2",
+		"+1"};
+	uint64_t v = 77;
+
+	size("0", 0);
+	size("1000", 1000);
+	size("64K", 64 << 10);
+	size("1MiB", 1 << 20);
+	size("1mb", 1 << 20);
+	size("2g", 2ULL << 30);
+	size("3t", 3ULL << 40);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(parse_size(bad[i], 0, UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(parse_size("2k", 0, 2047, &v), -ERANGE);
+	assert_int_equal(parse_size("1k", 1025, 9999, &v), -ERANGE);
+	assert_int_equal(parse_size("18446744073709551615k", 0, UINT64_MAX, &v), -ERANGE);
+	assert_int_equal(parse_size("99999999999999999999", 0, UINT64_MAX, &v), -ERANGE);
+	assert_int_equal(v, 77);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_i64),
 		cmocka_unit_test(test_u64),
 		cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

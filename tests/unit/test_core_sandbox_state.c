@@ -12,13 +12,29 @@
 
 static void test_whole_table(void **state)
 {
-	/* From (row) to (column): creating, running, failed, stopping, deleted. */
+	/* Who may follow whom. */
 	static const bool may[_SANDBOX_STATE_MAX][_SANDBOX_STATE_MAX] = {
-		[SANDBOX_CREATING] = {false, true, true, true, false},
-		[SANDBOX_RUNNING] = {false, false, true, true, false},
-		[SANDBOX_FAILED] = {false, false, false, true, false},
-		[SANDBOX_STOPPING] = {false, false, false, false, true},
-		[SANDBOX_DELETED] = {false, false, false, false, false},
+		[SANDBOX_CREATING] = {[SANDBOX_RUNNING] = true,
+			[SANDBOX_PAUSED] = true,
+			[SANDBOX_HIBERNATED] = true,
+			[SANDBOX_FAILED] = true,
+			[SANDBOX_STOPPING] = true},
+		[SANDBOX_RUNNING] = {[SANDBOX_PAUSED] = true,
+			[SANDBOX_HIBERNATING] = true,
+			[SANDBOX_FAILED] = true,
+			[SANDBOX_STOPPING] = true},
+		[SANDBOX_PAUSED] = {[SANDBOX_RUNNING] = true,
+			[SANDBOX_HIBERNATING] = true,
+			[SANDBOX_FAILED] = true,
+			[SANDBOX_STOPPING] = true},
+		[SANDBOX_HIBERNATING] = {[SANDBOX_RUNNING] = true,
+			[SANDBOX_PAUSED] = true,
+			[SANDBOX_HIBERNATED] = true,
+			[SANDBOX_FAILED] = true},
+		[SANDBOX_HIBERNATED] = {[SANDBOX_WAKING] = true, [SANDBOX_STOPPING] = true},
+		[SANDBOX_WAKING] = {[SANDBOX_RUNNING] = true, [SANDBOX_HIBERNATED] = true},
+		[SANDBOX_FAILED] = {[SANDBOX_STOPPING] = true},
+		[SANDBOX_STOPPING] = {[SANDBOX_DELETED] = true},
 	};
 
 	for (int from = 0; from < _SANDBOX_STATE_MAX; from++) {
@@ -32,7 +48,8 @@ static void test_whole_table(void **state)
 /* The words are on the wire. */
 static void test_names(void **state)
 {
-	static const char *const names[] = {"creating", "running", "failed", "stopping", "deleted"};
+	static const char *const names[] = {"creating", "running", "paused", "hibernating",
+		"hibernated", "waking", "failed", "stopping", "deleted"};
 	enum sandbox_state s = SANDBOX_DELETED;
 
 	for (int i = 0; i < _SANDBOX_STATE_MAX; i++) {

@@ -10,7 +10,7 @@
 
 /* %s: name, then more keys. */
 #define MANIFEST \
-	"{\"format\": 1, \"name\": \"%s\", \"version\": \"00ff\", \"description\": \"A test\"," \
+	"{\"format\": 2, \"name\": \"%s\", \"version\": \"00ff\", \"description\": \"A test\"," \
 	" \"engine\": \"qemu\", \"engine_version\": \"7.2.22\", \"accel\": \"tcg\"," \
 	" \"cpu_model\": \"Haswell\", \"cpus\": 1, \"memory_bytes\": 536870912," \
 	" \"size_bytes\": 1, \"disk_bytes\": 2, \"built_ms\": 3%s}"
@@ -49,7 +49,8 @@ static void test_load(void **state)
 	_cleanup_template_ struct template *t = NULL;
 	struct err err = {0};
 
-	bake(*state, "base", ", \"kernel\": \"python\", \"new_key\": [1]");
+	bake(*state, "base",
+		", \"kernel\": \"python\", \"languages\": [\"python\", 1, \"bash\"], \"new_key\": [1]");
 	if (template_load(set, "base", &t, &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_string_equal(t->name, "base");
@@ -58,6 +59,8 @@ static void test_load(void **state)
 	assert_string_equal(t->engine, "qemu");
 	assert_string_equal(t->engine_version, "7.2.22");
 	assert_string_equal(t->kernel, "python");
+	assert_int_equal(json_array_size(t->languages), 2);
+	assert_string_equal(json_string_value(json_array_get(t->languages, 1)), "bash");
 	assert_int_equal(t->size_bytes, 1);
 	assert_int_equal(t->disk_bytes, 2);
 	assert_int_equal(t->built_ms, 3);
@@ -153,7 +156,7 @@ static void test_stale(void **state)
 	struct template_set *set = open_set(*state);
 
 	refused(*state, set, "{\"format\": 0, \"name\": \"base\"}");
-	refused(*state, set, "{\"format\": 2, \"name\": \"base\"}");
+	refused(*state, set, "{\"format\": 3, \"name\": \"base\"}");
 	template_set_free(set);
 }
 
@@ -206,7 +209,8 @@ static void test_no_manifest(void **state)
 	bake(*state, "base", "");
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(template_get(set, "base", &t, &err), -ESTALE);
-	assert_int_equal(template_remove(set, "base", &err), 0); /* what can't be used can go */
+	assert_int_equal(template_remove(set, "base", false, &err),
+		0); /* what can't be used can go */
 	assert_int_equal(template_get(set, "base", &t, &err), -ENOENT);
 	template_set_free(set);
 }
@@ -222,10 +226,10 @@ static void test_remove_while_built(void **state)
 	assert_true(asprintf(&lock, "%s/a/.lock", (const char *)*state) > 0);
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
-	assert_int_equal(template_remove(set, "a", &err), -EBUSY);
+	assert_int_equal(template_remove(set, "a", false, &err), -EBUSY);
 	assert_int_equal(err.kind, ERR_CONFLICT);
 	assert_int_equal(flock(fd, LOCK_UN), 0);
-	assert_int_equal(template_remove(set, "a", &err), 0);
+	assert_int_equal(template_remove(set, "a", false, &err), 0);
 	assert_int_equal(access(lock, F_OK), -1);
 	template_set_free(set);
 }
@@ -247,14 +251,158 @@ static void test_list_and_remove(void **state)
 	template_free(all[0]);
 	template_free(all[1]);
 	free(all);
-	assert_int_equal(template_remove(set, "a", &err), 0);
-	assert_int_equal(template_remove(set, "a", &err), -ENOENT);
+	assert_int_equal(template_remove(set, "a", false, &err), 0);
+	assert_int_equal(template_remove(set, "a", false, &err), -ENOENT);
 	assert_int_equal(err.kind, ERR_TEMPLATE_NOT_FOUND);
-	assert_int_equal(template_remove(set, "../c", &err), -ENOENT);
+	assert_int_equal(template_remove(set, "../c", false, &err), -ENOENT);
 	assert_int_equal(template_list(set, &all, &n, NULL), 0);
 	assert_int_equal(n, 1);
 	template_free(all[0]);
 	free(all);
+	template_set_free(set);
+}
+
+/* ---- who stands on a version ---- */
+
+#define OLD "0123456789abcdef"
+#define NEW "fedcba9876543210"
+
+/* A template with an old version and a current one. */
+static void bake_two(const char *set)
+{
+	static const char *const versions[] = {OLD, NEW};
+	_cleanup_free_ char *current = NULL;
+
+	assert_true(asprintf(&current, "%s/base/current", set) > 0);
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+		_cleanup_free_ char *dir = NULL, *text = NULL;
+
+		assert_true(asprintf(&dir, "%s/base/%s", set, versions[i]) > 0);
+		assert_true(asprintf(&text, MANIFEST, "base", "") > 0);
+		assert_int_equal(fs_mkdirs(dir, 0755, NULL), 0);
+		scratch_write(dir, "manifest.json", text);
+	}
+	assert_int_equal(symlink(NEW, current), 0);
+}
+
+static bool has(const char *set, const char *name)
+{
+	_cleanup_free_ char *path = fs_join(set, name);
+
+	return access(path, F_OK) == 0;
+}
+
+static unsigned int holders(const char *set, const char *version)
+{
+	_cleanup_free_ char *dir = fs_join(set, "base");
+
+	return template_holders(dir, version, NULL, 0);
+}
+
+static void test_hold(void **state)
+{
+	struct template_set *set = open_set(*state);
+	_cleanup_free_ char *dir = fs_join(*state, "base"), *gone = fs_join(*state, "gone");
+	char id[64] = "";
+
+	bake_two(*state);
+	assert_int_equal(holders(*state, OLD), 0);
+	assert_int_equal(template_hold(set, "base", OLD, "p1", dir, NULL), 0);
+	assert_int_equal(template_hold(set, "base", OLD, "p1", dir, NULL), 0);  /* once more */
+	assert_int_equal(template_hold(set, "base", OLD, "p2", gone, NULL), 0); /* of no account */
+	assert_int_equal(template_hold(set, "base", NEW, "p3", dir, NULL), 0);
+	assert_int_equal(template_holders(dir, OLD, id, sizeof(id)), 1);
+	assert_string_equal(id, "p1");
+	assert_int_equal(holders(*state, NEW), 1);
+	template_release(set, "base", OLD, "p1");
+	template_release(set, "base", OLD, "p1");
+	assert_int_equal(holders(*state, OLD), 0);
+	template_release(set, "base", OLD, "p2");
+	assert_false(has(*state, "base/refs/" OLD));
+	assert_int_equal(holders(*state, NEW), 1);
+	template_set_free(set);
+}
+
+static void test_remove_held(void **state)
+{
+	struct template_set *set = open_set(*state);
+	_cleanup_template_ struct template *t = NULL;
+	struct err err = {0};
+
+	bake_two(*state);
+	scratch_write(*state, "base/build.log", "");
+	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
+	assert_int_equal(template_remove(set, "base", false, &err), -EBUSY);
+	assert_int_equal(err.kind, ERR_CONFLICT);
+	assert_non_null(strstr(err.msg, "p1"));
+	assert_true(has(*state, "base/current"));
+	assert_int_equal(template_remove(set, "base", true, &err), 0);
+	assert_int_equal(template_get(set, "base", &t, &err), -ENOENT);
+	assert_int_equal(template_load_version(set, "base", OLD, &t, &err), 0);
+	assert_false(has(*state, "base/" NEW));
+	assert_false(has(*state, "base/build.log"));
+	assert_int_equal(template_remove(set, "base", true, &err), -ENOENT);
+	template_set_free(set);
+}
+
+static bool wanted(const char *name, const char *version, void *user)
+{
+	assert_string_equal(name, "base");
+	return strcmp(version, *(const char **)user) == 0;
+}
+
+static void removed(const char *name, const char *version, uint64_t bytes, void *user)
+{
+	assert_string_equal(version, OLD);
+	assert_true(bytes > 0);
+}
+
+static void test_sweep(void **state)
+{
+	struct template_set *set = open_set(*state);
+	const char *in_use = "";
+	const struct template_sweep sweep = {.in_use = wanted, .removed = removed, .user = &in_use};
+	_cleanup_free_ char *lock = fs_join(*state, "base/.lock");
+	_cleanup_close_ int fd = -1;
+
+	bake_two(*state);
+	scratch_write(*state, "base/.lock", "");
+	fd = open(lock, O_RDWR | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
+	assert_true(has(*state, "base/" OLD)); /* it is being built */
+	assert_int_equal(flock(fd, LOCK_UN), 0);
+	in_use = OLD;
+	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
+	assert_true(has(*state, "base/" OLD));
+	in_use = "";
+	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
+	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
+	assert_true(has(*state, "base/" OLD));
+	template_release(set, "base", OLD, "p1");
+	assert_int_equal(template_hold(set, "base", OLD, "p2", "/nonexistent", NULL), 0);
+	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
+	assert_false(has(*state, "base/" OLD));
+	assert_false(has(*state, "base/refs"));
+	assert_true(has(*state, "base/" NEW "/manifest.json")); /* the current one stays */
+	template_set_free(set);
+}
+
+static void test_sweep_after_force(void **state)
+{
+	struct template_set *set = open_set(*state);
+	const char *in_use = "";
+	const struct template_sweep sweep = {.in_use = wanted, .removed = removed, .user = &in_use};
+
+	bake_two(*state);
+	scratch_write(*state, "base/.lock", "");
+	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
+	assert_int_equal(template_remove(set, "base", true, NULL), 0);
+	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
+	assert_true(has(*state, "base/" OLD "/manifest.json"));
+	template_release(set, "base", OLD, "p1");
+	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
+	assert_false(has(*state, "base"));
 	template_set_free(set);
 }
 
@@ -323,6 +471,10 @@ int main(void)
 		scratch_test(test_no_manifest),
 		scratch_test(test_list_and_remove),
 		scratch_test(test_remove_while_built),
+		scratch_test(test_hold),
+		scratch_test(test_remove_held),
+		scratch_test(test_sweep),
+		scratch_test(test_sweep_after_force),
 		cmocka_unit_test(test_names),
 		scratch_test(test_engine),
 	};

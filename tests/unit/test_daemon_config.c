@@ -49,6 +49,11 @@ static void test_forms(void **state)
 	assert_string_equal(config.listen, "127.0.0.1:8080");
 	assert_null(config.data_dir);
 	assert_false(config.keep);
+	assert_int_equal(config.max_output, 1 << 20);
+	assert_int_equal(config.max_results, 32 << 20);
+	assert_int_equal(PARSE(no_env, "--max-output=1K", "--max-results", "256MiB"), 0);
+	assert_int_equal(config.max_output, 1 << 10);
+	assert_int_equal(config.max_results, 256 << 20);
 	assert_int_equal(PARSE(no_env, "--listen=1.2.3.4:5", "--data-dir", "/x", "--keep",
 				 "--log-format=json"),
 		0);
@@ -78,6 +83,12 @@ static void test_refused(void **state)
 		{"--listen=", "--listen must not be empty"},
 		{"--log-level=loud", "--log-level must be one of error|warn|info|debug"},
 		{"--log-level=error|warn", "--log-level must be one of error|warn|info|debug"},
+		{"--max-output=1000",
+			"--max-output must be a size between 1KiB and 64MiB, such as 64MiB"},
+		{"--max-output=65MiB",
+			"--max-output must be a size between 1KiB and 64MiB, such as 64MiB"},
+		{"--max-results=",
+			"--max-results must be a size between 1KiB and 256MiB, such as 256MiB"},
 		{"--keep=1", "--keep takes no value"},
 		{"extra", "\"extra\" is too much: `pandastack serve` takes only options"},
 	};

@@ -12,6 +12,11 @@
 #include "base/limits.h"
 #include "http/cell.h"
 
+static const struct http_limits limits = {
+	.output_bytes = MIB(1),
+	.results_bytes = MIB(32),
+};
+
 static void event(struct cell *cell, const char *text)
 {
 	json_t *json = json_loads(text, 0, NULL);
@@ -44,7 +49,7 @@ static void test_results(void **state)
 	struct cell cell;
 	json_t *a, *wanted;
 
-	cell_init(&cell);
+	cell_init(&cell, &limits);
 	cell_output(&cell, false, "out", 3);
 	cell_output(&cell, true, "err", 3);
 	event(&cell,
@@ -88,7 +93,7 @@ static void test_clear(void **state)
 	struct cell cell;
 	json_t *a;
 
-	cell_init(&cell);
+	cell_init(&cell, &limits);
 	cell_output(&cell, false, "gone", 4);
 	event(&cell, "{\"type\":\"result\",\"data\":{\"text/plain\":\"gone\"}}");
 	event(&cell, "{\"type\":\"clear_output\",\"wait\":false}");
@@ -107,7 +112,7 @@ static void test_errors(void **state)
 	struct cell cell;
 	json_t *a;
 
-	cell_init(&cell);
+	cell_init(&cell, &limits);
 	event(&cell,
 		"{\"type\":\"error\",\"name\":\"E\",\"value\":\"v\",\"traceback\":\"t\",\"line\":2}");
 	a = answer(&cell, "{\"status\":\"error\",\"exit_code\":1}");
@@ -118,7 +123,7 @@ static void test_errors(void **state)
 	assert_int_equal(json_integer_value(json_object_get(a, "exit_code")), 1);
 	json_decref(a);
 
-	cell_init(&cell);
+	cell_init(&cell, &limits);
 	a = answer(&cell,
 		"{\"status\":\"died\",\"signal\":11,\"state_lost\":true,\"reason\":\"it died\"}");
 	assert_string_equal(text(a, "error"), "it died");
@@ -131,22 +136,22 @@ static void test_errors(void **state)
 
 static void test_cuts(void **state)
 {
-	_cleanup_free_ char *big = malloc(LIMIT_STREAM_TEXT_BYTES);
+	_cleanup_free_ char *big = malloc(MIB(1));
 	struct cell cell;
 	const char *s;
 	json_t *a;
 
 	assert_non_null(big);
-	memset(big, 'x', LIMIT_STREAM_TEXT_BYTES);
-	cell_init(&cell);
-	cell_output(&cell, false, big, LIMIT_STREAM_TEXT_BYTES - 1);
+	memset(big, 'x', MIB(1));
+	cell_init(&cell, &limits);
+	cell_output(&cell, false, big, MIB(1) - 1);
 	cell_output(&cell, false, "\xE2\x98\x95", 3); /* does not fit: no part of it stays */
-	cell_output(&cell, true, big, LIMIT_STREAM_TEXT_BYTES);
+	cell_output(&cell, true, big, MIB(1));
 	a = answer(&cell, "{\"status\":\"ok\"}");
 	s = text(a, "stdout");
-	assert_int_equal(strspn(s, "x"), LIMIT_STREAM_TEXT_BYTES - 1);
-	assert_string_equal(s + LIMIT_STREAM_TEXT_BYTES - 1, "\n[cut: 1048578 bytes in all]\n");
-	assert_int_equal(strlen(text(a, "stderr")), LIMIT_STREAM_TEXT_BYTES);
+	assert_int_equal(strspn(s, "x"), MIB(1) - 1);
+	assert_string_equal(s + MIB(1) - 1, "\n[cut: 1048578 bytes in all]\n");
+	assert_int_equal(strlen(text(a, "stderr")), MIB(1));
 	assert_true(json_is_true(json_object_get(a, "truncated")));
 	json_decref(a);
 }
@@ -155,15 +160,14 @@ static void test_too_many_results(void **state)
 {
 	json_t *data = json_object(), *ev = json_pack("{s:s, s:o}", "type", "result", "data", data),
 	       *a;
-	_cleanup_free_ char *big = malloc(LIMIT_RESULTS_BYTES / 3);
+	_cleanup_free_ char *big = malloc(MIB(32) / 3);
 	struct cell cell;
 
 	assert_non_null(big);
-	memset(big, 'x', LIMIT_RESULTS_BYTES / 3);
-	assert_int_equal(json_object_set_new(data, "text/plain",
-				 json_stringn(big, LIMIT_RESULTS_BYTES / 3)),
+	memset(big, 'x', MIB(32) / 3);
+	assert_int_equal(json_object_set_new(data, "text/plain", json_stringn(big, MIB(32) / 3)),
 		0);
-	cell_init(&cell);
+	cell_init(&cell, &limits);
 	for (int i = 0; i < 4; i++)
 		cell_event(&cell, ev);
 	json_decref(ev);
@@ -182,7 +186,7 @@ static void test_long_names(void **state)
 	json_t *result;
 
 	memset(name, 'n', MIB(1));
-	cell_init(&cell);
+	cell_init(&cell, &limits);
 	for (int i = 0; i < 40; i++) {
 		json_t *json =
 			json_pack("{s:s, s:s, s:{}}", "type", "result", "display_id", name, "data");
@@ -191,7 +195,7 @@ static void test_long_names(void **state)
 		json_decref(json);
 	}
 	assert_true(json_array_size(cell.display_ids) < 32);
-	assert_true(cell.results_bytes <= LIMIT_RESULTS_BYTES);
+	assert_true(cell.results_bytes <= MIB(32));
 	result = answer(&cell, "{\"status\":\"ok\"}");
 	assert_true(json_is_true(json_object_get(result, "truncated")));
 	json_decref(result);
@@ -202,7 +206,7 @@ static void test_lies(void **state)
 	struct cell cell;
 	json_t *a;
 
-	cell_init(&cell);
+	cell_init(&cell, &limits);
 	event(&cell, "{\"type\":1}");
 	event(&cell, "{\"type\":\"result\",\"data\":[1],\"display_id\":[]}");
 	event(&cell, "{\"type\":\"error\",\"traceback\":{\"a\":1},\"line\":\"x\"}");

@@ -22,6 +22,12 @@ static const struct store_sandbox full = {
 	.accel = "tcg",
 	.cpus = 2,
 	.memory_bytes = (int64_t)8 << 30,
+	.state = "running",
+	.persistent = 1,
+	.idle_seconds = 60,
+	.parent = "s0",
+	.from_snapshot = "p1",
+	.boot_mode = "fork",
 };
 
 static struct store *open_store(const char *dir)
@@ -37,11 +43,15 @@ static struct store *open_store(const char *dir)
 
 static int add_text(const struct store_sandbox *sb, void *user)
 {
-	return buf_appendf(user, "%s %s %s %s %s %s %s %s %lld %lld %lld %s %lld %lld;", sb->id,
-		sb->template, sb->version, sb->engine, sb->metadata, sb->env,
+	return buf_appendf(user,
+		"%s %s %s %s %s %s %s %s %lld %lld %lld %s %lld %lld %s %lld %lld %s %s %s;",
+		sb->id, sb->template, sb->version, sb->engine, sb->metadata, sb->env,
 		sb->failure ? sb->failure : "-", sb->idempotency_key ? sb->idempotency_key : "-",
 		(long long)sb->created_ms, (long long)sb->ttl_seconds, (long long)sb->boot_ms,
-		sb->accel, (long long)sb->cpus, (long long)sb->memory_bytes);
+		sb->accel, (long long)sb->cpus, (long long)sb->memory_bytes, sb->state,
+		(long long)sb->persistent, (long long)sb->idle_seconds,
+		sb->parent ? sb->parent : "-", sb->from_snapshot ? sb->from_snapshot : "-",
+		sb->boot_mode);
 }
 
 static void holds(struct store *s, const char *want)
@@ -62,7 +72,7 @@ static void test_round_trip(void **state)
 	s = open_store(*state);
 	holds(s,
 		"s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 3600 250 tcg 2 "
-		"8589934592;");
+		"8589934592 running 1 60 s0 p1 fork;");
 	store_close(s);
 }
 
@@ -75,7 +85,9 @@ static void test_order_and_changes(void **state)
 		.metadata = "{}",
 		.env = "{}",
 		.accel = "kvm",
-		.created_ms = 2};
+		.created_ms = 2,
+		.state = "running",
+		.boot_mode = "snapshot"};
 	struct store *s = open_store(*state);
 
 	assert_int_equal(store_put_sandbox(s, &row, NULL), 0);
@@ -88,8 +100,8 @@ static void test_order_and_changes(void **state)
 	assert_int_equal(store_delete_sandbox(s, "b", NULL), 0);
 	assert_int_equal(store_delete_sandbox(s, "none", NULL), 0);
 	holds(s,
-		"c t v e {} {} - - 1 0 0 kvm 0 0;"
-		"a t v e {} {} '; DROP TABLE sandbox; -- - 2 0 0 kvm 0 0;");
+		"c t v e {} {} - - 1 0 0 kvm 0 0 running 0 0 - - snapshot;"
+		"a t v e {} {} '; DROP TABLE sandbox; -- - 2 0 0 kvm 0 0 running 0 0 - - snapshot;");
 	store_close(s);
 }
 
@@ -108,6 +120,80 @@ static void test_unique(void **state)
 	assert_non_null(strstr(err.msg, "idempotency_key"));
 	row.idempotency_key = "key-2";
 	assert_int_equal(store_put_sandbox(s, &row, &err), 0); /* works on after a refusal */
+	store_close(s);
+}
+
+static void test_lifecycle(void **state)
+{
+	struct store *s = open_store(*state);
+
+	assert_int_equal(store_put_sandbox(s, &full, NULL), 0);
+	assert_int_equal(store_set_state(s, "s1", "paused", false, NULL), 0);
+	assert_int_equal(store_set_lifecycle(s, "s1", 7, 0, 9, NULL), 0);
+	assert_int_equal(store_set_lifecycle(s, "none", 1, 1, 1, NULL), 0);
+	holds(s,
+		"s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 7 250 tcg 2 "
+		"8589934592 paused 0 9 s0 p1 fork;");
+	assert_int_equal(store_set_state(s, "s1", "hibernated", true, NULL), 0);
+	store_close(s);
+	s = open_store(*state);
+	holds(s,
+		"s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 7 250 tcg 2 "
+		"8589934592 hibernated 0 9 s0 p1 fork;");
+	store_close(s);
+}
+
+static int add_snapshot(const struct store_snapshot *row, void *user)
+{
+	return buf_appendf(user, "%s %s %s %s %s %s %s %s %lld %lld %lld %lld %lld %lld;", row->id,
+		row->sandbox_id, row->template, row->version, row->engine, row->env, row->accel,
+		row->hash, (long long)row->created_ms, (long long)row->cpus,
+		(long long)row->memory_bytes, (long long)row->delta_bytes,
+		(long long)row->size_bytes, (long long)row->pause_us);
+}
+
+static void holds_snapshots(struct store *s, const char *want)
+{
+	_cleanup_buf_ struct buf text = buf_init(4096);
+
+	assert_int_equal(store_each_snapshot(s, add_snapshot, &text, NULL), 0);
+	assert_string_equal(text.data ? text.data : "", want);
+}
+
+static void test_snapshots(void **state)
+{
+	struct store *s = open_store(*state);
+	struct store_snapshot row = {.id = "p2",
+		.sandbox_id = "s1",
+		.template = "base",
+		.version = "00ff",
+		.engine = "qemu",
+		.env = "{}",
+		.accel = "tcg",
+		.hash = "abcd",
+		.created_ms = 9,
+		.cpus = 1,
+		.memory_bytes = (int64_t)8 << 30,
+		.delta_bytes = 3,
+		.size_bytes = 4,
+		.pause_us = 5};
+
+	assert_int_equal(store_put_snapshot(s, &row, NULL), 0);
+	assert_true(store_put_snapshot(s, &row, NULL) < 0); /* the same id */
+	row.id = "p1";
+	row.created_ms = 8;
+	assert_int_equal(store_put_snapshot(s, &row, NULL), 0);
+	store_close(s);
+	s = open_store(*state);
+	holds_snapshots(s,
+		"p1 s1 base 00ff qemu {} tcg abcd 8 1 8589934592 3 4 5;"
+		"p2 s1 base 00ff qemu {} tcg abcd 9 1 8589934592 3 4 5;");
+	assert_int_equal(store_delete_snapshot(s, "p1", NULL), 0);
+	assert_int_equal(store_delete_snapshot(s, "none", NULL), 0);
+	holds_snapshots(s, "p2 s1 base 00ff qemu {} tcg abcd 9 1 8589934592 3 4 5;");
+	row.id = NULL;
+	row.hash = NULL;
+	assert_true(store_put_snapshot(s, &row, NULL) < 0);
 	store_close(s);
 }
 
@@ -161,6 +247,34 @@ static void set_schema(const char *dir, const char *sql)
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
+/* A registry of the first version, with a sandbox in it. */
+static void test_from_version_1(void **state)
+{
+	struct store *s;
+
+	set_schema(*state,
+		"CREATE TABLE sandbox ("
+		"  id TEXT PRIMARY KEY, template TEXT NOT NULL, version TEXT NOT NULL,"
+		"  engine TEXT NOT NULL, metadata TEXT NOT NULL, env TEXT NOT NULL, failure TEXT,"
+		"  idempotency_key TEXT UNIQUE, created_ms INTEGER NOT NULL,"
+		"  ttl_seconds INTEGER NOT NULL, boot_ms INTEGER NOT NULL, accel TEXT NOT NULL,"
+		"  cpus INTEGER NOT NULL, memory_bytes INTEGER NOT NULL) STRICT;"
+		"CREATE TABLE api_key (hash TEXT PRIMARY KEY, prefix TEXT NOT NULL, label TEXT,"
+		"  created_ms INTEGER NOT NULL) STRICT;"
+		"INSERT INTO sandbox VALUES"
+		"  ('s1', 't', 'v', 'e', '{}', '{}', NULL, 'k', 1, 2, 3, 'tcg', 4, 5);"
+		"PRAGMA user_version = 1");
+	s = open_store(*state);
+	holds(s, "s1 t v e {} {} - k 1 2 3 tcg 4 5 running 0 300 - - snapshot;");
+	holds_snapshots(s, "");
+	assert_int_equal(store_put_sandbox(s, &full, NULL) < 0, true); /* the id is taken */
+	assert_int_equal(store_set_state(s, "s1", "hibernated", true, NULL), 0);
+	store_close(s);
+	s = open_store(*state); /* and once only */
+	holds(s, "s1 t v e {} {} - k 1 2 3 tcg 4 5 hibernated 0 300 - - snapshot;");
+	store_close(s);
+}
+
 static void refuses(const char *dir, const char *why)
 {
 	_cleanup_free_ char *path = fs_join(dir, "db");
@@ -212,6 +326,9 @@ int main(void)
 		scratch_test(test_round_trip),
 		scratch_test(test_order_and_changes),
 		scratch_test(test_unique),
+		scratch_test(test_lifecycle),
+		scratch_test(test_snapshots),
+		scratch_test(test_from_version_1),
 		scratch_test(test_callback_stops),
 		scratch_test(test_keys),
 		scratch_test(test_newer_schema),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forks "kernels" that run code with exec() and a few words to send what a real runtime never would.
 
-In a cell `frame(type, payload)` sends any frame and `raw(data)` any bytes. FAKE_START in the kernel's environment
+In a cell `frame(type, payload)` sends any frame and `raw(data)` any bytes, `ask()` asks for input, and what is
+assigned to `exit_code` is the cell's. FAKE_START in the kernel's environment
 makes the start go wrong: `die`, `wrong_pid`, `agent_pid`, `garbage`, `silent`.
 """
 
@@ -59,6 +60,15 @@ class Out:
         pass
 
 
+def ask(sock: socket.socket) -> str:
+    """Ask for input and wait for the answer."""
+    send_json(sock, "i", {"type": "input_request", "prompt": "?", "password": False})
+    kind, answer = receive(sock)
+    assert kind == "I"
+    value: str = answer["value"]
+    return value
+
+
 def kernel(request: dict[str, Any], fds: list[int]) -> None:
     sock = socket.socket(fileno=fds[0])
     os.dup2(fds[1], 1)
@@ -85,6 +95,7 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
         "frame": lambda kind, payload=b"": send(sock, kind, payload),
         "raw": sock.sendall,
         "event": lambda value: send_json(sock, "m", value),
+        "ask": lambda: ask(sock),
         "threading": threading,
         "os": os,
     }
@@ -98,7 +109,7 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
             saved = dict(os.environ)
             os.environ.update(cell.get("env") or {})
             try:
-                space["ansi"] = cell["ansi"]
+                space.update(ansi=cell["ansi"], allow_stdin=cell["allow_stdin"], exit_code=None)
                 exec(cell["code"], space)
             except SystemExit:
                 raise
@@ -107,7 +118,7 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
                 send_json(sock, "m", {"type": "error", "name": type(error).__name__})
             os.environ.clear()
             os.environ.update(saved)
-            send_json(sock, "d", {"status": status, "execution_count": count})
+            send_json(sock, "d", {"status": status, "execution_count": count, "exit_code": space["exit_code"]})
         except KeyboardInterrupt:
             pass
 
@@ -123,6 +134,11 @@ def main() -> None:
     while True:
         fds: list[int] = []
         _, request = receive(sock, fds)
+        if request["language"] != "python":
+            send_json(sock, "x", {"id": request["id"], "error": "python is all there is", "unsupported": True})
+            for fd in fds:
+                os.close(fd)
+            continue
         child = os.fork()
         if child:
             os.waitpid(child, 0)

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forks: a machine captured once, and children restored from that at once.
+ *
+ * The state lies in a folder of <data>/forks for as long as it takes; it is neither hashed nor brought to the disk.
+ * Children of a large state would each hold a copy of all its pages. Where these copies together are more than the memory
+ * that they stand on, a copy of that is made with the state in it, which they map and share until they write.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "core/core_internal.h"
+#include "core/state_dir.h"
+
+enum { THREADS = 4 };
+
+struct forking {
+	struct core *core;
+	const struct sandbox *parent;
+	const struct fork_spec *spec;
+	const struct sandbox_source *source;
+	struct fork_result *result;
+	atomic_uint next; /* the first child that no thread has taken */
+};
+
+void fork_result_done(struct fork_result *r)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(r->children); i++)
+		r->children[i] = sandbox_unref(r->children[i]);
+}
+
+/* The parent's, under the client's, under what tells the children of a tree apart. */
+static json_t *child_metadata(const struct forking *f, unsigned int i)
+{
+	json_t *metadata = json_deep_copy(f->parent->metadata);
+	char index[12];
+
+	if (f->spec->metadata)
+		(void)json_object_update(metadata, (json_t *)(uintptr_t)f->spec->metadata);
+	if (f->spec->tree) {
+		(void)snprintf(index, sizeof(index), "%u", i);
+		(void)json_object_set_new(metadata, "fork_tree_id", json_string(f->result->id));
+		(void)json_object_set_new(metadata, "fork_parent_id", json_string(f->parent->id));
+		(void)json_object_set_new(metadata, "fork_index", json_string(index));
+	}
+	return metadata;
+}
+
+static void make_child(const struct forking *f, unsigned int i)
+{
+	json_t *metadata = child_metadata(f, i);
+	const struct sandbox_spec spec = {
+		.metadata = metadata,
+		.env = f->parent->env,
+		.ttl_seconds = atomic_load(&f->parent->ttl_seconds),
+		.idle_seconds = atomic_load(&f->parent->idle_seconds),
+		.persistent = atomic_load(&f->parent->persistent),
+		.parent = f->parent->id,
+	};
+	struct sandbox *sb =
+		sandbox_new(f->core, f->core->data_dir, f->source->t, &spec, &f->core->engine);
+	struct sandbox *same; /* only for creates with a key */
+
+	json_decref(metadata);
+	if (core_launch(f->core, sb, f->source, &same, &f->result->errors[i]) == 0)
+		f->result->children[i] = sb;
+	else
+		sandbox_unref(sb);
+}
+
+static void *make_some(void *arg)
+{
+	struct forking *f = arg;
+	unsigned int i;
+
+	while ((i = atomic_fetch_add(&f->next, 1)) < f->spec->count)
+		make_child(f, i);
+	return NULL;
+}
+
+static void make_all(struct forking *f)
+{
+	pthread_t threads[THREADS];
+	unsigned int n = 0;
+
+	/* This thread works too, and alone where there can be no other. */
+	while (n + 1 < MIN(f->spec->count, (unsigned int)THREADS) &&
+		pthread_create(&threads[n], NULL, make_some, f) == 0)
+		n++;
+	(void)make_some(f);
+	while (n > 0)
+		(void)pthread_join(threads[--n], NULL);
+}
+
+/* All or none, unless some are enough. */
+static int settle(struct core *core, const struct fork_spec *spec, struct fork_result *result,
+	struct err *err)
+{
+	unsigned int made = 0;
+	int r = 0;
+
+	for (unsigned int i = 0; i < spec->count; i++) {
+		if (result->children[i])
+			made++;
+		else if (r == 0) {
+			*err = result->errors[i];
+			r = err->os;
+		}
+	}
+	if (r == 0 || (spec->allow_partial && made > 0))
+		return 0;
+	for (unsigned int i = 0; i < spec->count; i++) {
+		if (result->children[i])
+			(void)core_delete(core, result->children[i],
+				NULL); /* always ends with it gone */
+	}
+	fork_result_done(result);
+	return r;
+}
+
+static int fork_from(struct core *core, struct sandbox *sb, const struct fork_spec *spec,
+	const char *dir, struct fork_result *ret, struct err *err)
+{
+	_cleanup_template_ struct template *t = NULL;
+	_cleanup_free_ char *base = NULL;
+	struct capture_stats stats = {0};
+	struct sandbox_source source;
+	struct forking f = {.core = core,
+		.parent = sb,
+		.spec = spec,
+		.source = &source,
+		.result = ret};
+	int r = core_load_template(core, sb->template, sb->version, &t, err);
+
+	if (r == 0)
+		r = core_capture(core, sb, dir, &stats, err);
+	if (r < 0)
+		return r;
+	ret->pause_us = stats.pause_us;
+	ret->delta_bytes = stats.delta_bytes;
+	base = fs_join(t->image.dir, "memory");
+	if (spec->count > 1 && stats.delta_bytes * spec->count > fs_disk_usage(base))
+		r = state_flatten(dir, base, sb->memory_bytes, err);
+	if (r < 0)
+		return r;
+	source = (struct sandbox_source){.t = t, .state_dir = dir};
+	make_all(&f);
+	return settle(core, spec, ret, err);
+}
+
+int core_fork(struct core *core, struct sandbox *sb, const struct fork_spec *spec,
+	struct fork_result *ret, struct err *err)
+{
+	_cleanup_free_ char *dir = NULL;
+	int64_t start = clock_mono_ms();
+	int r;
+
+	assert(spec->count >= 1 && spec->count <= FORK_CHILDREN_MAX);
+	*ret = (struct fork_result){0};
+	core_make_id(ret->id);
+	if (asprintf(&dir, "%s/forks/%s", core->data_dir, ret->id) < 0)
+		abort();
+	pthread_rwlock_rdlock(&core->captures);
+	r = fork_from(core, sb, spec, dir, ret, err);
+	(void)fs_remove_tree(dir, NULL); /* best effort: the next start does it */
+	pthread_rwlock_unlock(&core->captures);
+	if (r == 0)
+		log_info("sandbox forked", LOG_STR("sandbox", sb->id),
+			LOG_INT("children", spec->count), LOG_INT("pause_us", ret->pause_us),
+			LOG_INT("delta_bytes", (int64_t)ret->delta_bytes),
+			LOG_INT("took_ms", clock_mono_ms() - start));
+	else
+		log_warn("no fork", LOG_STR("sandbox", sb->id), LOG_STR("error", err_msg(err)));
+	return r;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pause and resume, hibernate and wake, and what happens to an idle sandbox. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "core/core_internal.h"
+
+/* Where a sandbox is told to be where it is already, nothing is done. */
+enum verdict {
+	DO_IT,
+	DONE,
+	REFUSED,
+};
+
+static enum verdict judge(enum sandbox_state state, unsigned int from, enum sandbox_state to)
+{
+	if (state == to)
+		return DONE;
+	return from & (1u << state) ? DO_IT : REFUSED;
+}
+
+static int err_state(struct sandbox *sb, const char *verb, struct err *err)
+{
+	enum sandbox_state state = sandbox_state_of(sb);
+
+	return err_set(err, ERR_CONFLICT, -EBUSY, "a sandbox that is %s can't be %s",
+		sandbox_state_name(state), verb);
+}
+
+int core_pause(struct core *core, struct sandbox *sb, struct err *err)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&sb->op);
+	switch (judge(sandbox_state_of(sb), 1u << SANDBOX_RUNNING, SANDBOX_PAUSED)) {
+	case DO_IT:
+		r = sandbox_pause(sb, core->ops, err);
+		if (r == 0)
+			r = core_note_state(core, sb, SANDBOX_PAUSED, err);
+		break;
+	case DONE:
+		break;
+	case REFUSED:
+		r = err_state(sb, "paused", err);
+	}
+	pthread_mutex_unlock(&sb->op);
+	if (r == 0)
+		log_info("sandbox paused", LOG_STR("sandbox", sb->id));
+	return r;
+}
+
+int core_resume(struct core *core, struct sandbox *sb, struct err *err)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&sb->op);
+	switch (judge(sandbox_state_of(sb), 1u << SANDBOX_PAUSED, SANDBOX_RUNNING)) {
+	case DO_IT:
+		r = core_note_state(core, sb, SANDBOX_RUNNING, err);
+		if (r == 0)
+			r = sandbox_unpause(sb, core->ops, err);
+		break;
+	case DONE:
+		break;
+	case REFUSED:
+		r = err_state(sb, "resumed", err);
+	}
+	pthread_mutex_unlock(&sb->op);
+	if (r == 0)
+		log_info("sandbox resumed", LOG_STR("sandbox", sb->id));
+	return r;
+}
+
+int core_hibernate(struct core *core, struct sandbox *sb, struct err *err)
+{
+	_cleanup_template_ struct template *t = NULL;
+	int r = 0;
+
+	pthread_mutex_lock(&sb->op);
+	switch (judge(sandbox_state_of(sb), 1u << SANDBOX_RUNNING | 1u << SANDBOX_PAUSED,
+		SANDBOX_HIBERNATED)) {
+	case DO_IT:
+		/* It must be there when the sandbox wakes. */
+		r = core_load_template(core, sb->template, sb->version, &t, err);
+		if (r == 0)
+			r = template_hold(core->templates, sb->template, sb->version, sb->id,
+				sb->dir, err);
+		if (r == 0)
+			r = sandbox_hibernate(sb, core->ops, err);
+		if (r < 0)
+			template_release(core->templates, sb->template, sb->version, sb->id);
+		break;
+	case DONE:
+		break;
+	case REFUSED:
+		r = err_state(sb, "hibernated", err);
+	}
+	pthread_mutex_unlock(&sb->op);
+	if (r == 0)
+		log_info("sandbox hibernated", LOG_STR("sandbox", sb->id));
+	return r;
+}
+
+static int wake(struct core *core, struct sandbox *sb, struct err *err)
+{
+	_cleanup_template_ struct template *t = NULL;
+	int r = core_load_template(core, sb->template, sb->version, &t, err);
+
+	if (r < 0)
+		return r;
+	(void)sandbox_set_state(sb, SANDBOX_WAKING);
+	r = sandbox_wake(sb, core->hub, core->ops, t, err);
+	if (r < 0)
+		return r;
+	template_release(core->templates, sb->template, sb->version, sb->id);
+	sandbox_touch(sb);
+	core_wake_keeper(core);
+	log_info("sandbox woken", LOG_STR("sandbox", sb->id), LOG_INT("boot_ms", sb->boot_ms));
+	return 0;
+}
+
+int core_wake(struct core *core, struct sandbox *sb, struct err *err)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&sb->op);
+	switch (judge(sandbox_state_of(sb), 1u << SANDBOX_HIBERNATED, SANDBOX_RUNNING)) {
+	case DO_IT:
+		r = wake(core, sb, err);
+		break;
+	case DONE:
+		break;
+	case REFUSED:
+		r = err_state(sb, "woken", err);
+	}
+	pthread_mutex_unlock(&sb->op);
+	return r;
+}
+
+int core_auto_wake(struct core *core, struct sandbox *sb, struct err *err)
+{
+	/* Who hibernates or wakes it just now holds `op`. */
+	int r = core_wake(core, sb, err);
+
+	if (r < 0 && err && err->kind != ERR_CONFLICT)
+		(void)err_wrap(err, "the sandbox can't be woken");
+	return r;
+}
+
+int core_set_lifecycle(struct core *core, struct sandbox *sb, const struct lifecycle *change,
+	struct err *err)
+{
+	int64_t ttl, idle;
+	bool persistent;
+	int r;
+
+	pthread_mutex_lock(&sb->op);
+	ttl = change->ttl_seconds ? *change->ttl_seconds : atomic_load(&sb->ttl_seconds);
+	idle = change->idle_seconds ? *change->idle_seconds : atomic_load(&sb->idle_seconds);
+	persistent = change->persistent ? *change->persistent : atomic_load(&sb->persistent);
+	r = store_set_lifecycle(core->store, sb->id, ttl, persistent, idle, err);
+	if (r == 0) {
+		atomic_store(&sb->ttl_seconds, ttl);
+		atomic_store(&sb->idle_seconds, idle);
+		atomic_store(&sb->persistent, persistent);
+	}
+	pthread_mutex_unlock(&sb->op);
+	sandbox_touch(sb);
+	core_wake_keeper(core); /* it may end earlier now */
+	return r;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pages that a machine has written since it was started: taken out of its process into a file, and put
+ * from there into the process of another machine with the same memory file.
+ *
+ * A process maps its memory file privately. What it wrote is anonymous memory, which /proc/PID/pagemap tells
+ * apart from pages of the file. The machine must be stopped meanwhile.
+ *
+ * The file: struct delta_header, the extents, padding to a page, the pages. Written by us, but read again after
+ * months on a disk: everything in it is checked, its contents against a BLAKE2b hash once it is sealed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* Where a process has a machine's memory. */
+struct guest_memory {
+	pid_t pid;
+	uint64_t start; /* address */
+	uint64_t bytes;
+};
+
+/* Finds the one private, writable mapping of a file with that length. -ENOENT while there is none. */
+int guest_memory_find(pid_t pid, uint64_t bytes, struct guest_memory *ret);
+
+/* Writes a new file of the pages that differ; *ret_bytes is how much they are. -EPERM (ERR_ENGINE) where the system
+ * does not let us look into that process. */
+int delta_save(const struct guest_memory *memory, const char *path, uint64_t *ret_bytes,
+	struct err *err);
+
+/* Puts the hash into a file; one that has it already is checked against it (ERR_SNAPSHOT_DAMAGED). */
+int delta_seal(const char *path, struct err *err);
+
+/* Writes the pages into the process. A file that is not sealed is taken as it is, unless `sealed` says that it must be;
+ * ERR_SNAPSHOT_DAMAGED for one that is not what it was. */
+int delta_load(const char *path, bool sealed, const struct guest_memory *memory, struct err *err);
+
+/* Writes the pages into a memory file, a copy of the one that they differ from. The same failures. */
+int delta_apply(const char *path, bool sealed, const char *memory_path, uint64_t bytes,
+	struct err *err);
