@@ -8,7 +8,9 @@ that breaks things makes its own: `sandbox()`, `make_daemon()`.
 from __future__ import annotations
 
 import itertools
+import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from harness import Api, Daemon, Sandbox, Session
-from harness.daemon import binary, templates
+from harness.daemon import binary, in_view, templates
 
 # A shell's background job ignores SIGINT, and what it starts would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -68,6 +70,20 @@ def make_daemon(program: Path, tmp_path: Path) -> Iterator[Callable[..., Daemon]
             d.dispose()
     for d in made:
         assert not d.strays, "the daemon wrote what is no log record:\n" + "\n".join(d.strays)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, make_daemon: Callable[..., Daemon]) -> tuple[Daemon, Path]:
+    """A daemon whose data folder is a disk of 96 MiB that nobody else sees."""
+    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    probe = subprocess.run([*unshare, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)], capture_output=True, text=True)
+    if probe.returncode:
+        pytest.skip(f"no mount namespace to be had here: {probe.stderr.strip()}")
+    data = tmp_path / "small"
+    data.mkdir()
+    script = 'mount -t tmpfs -o size=96m tmpfs "$0" && exec "$@"'
+    d = make_daemon(data, wrapper=[*unshare, "sh", "-c", script, str(data)], view=in_view).wait_ready()
+    return d, d.path(data)
 
 
 @pytest.fixture(scope="session")

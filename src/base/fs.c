@@ -188,12 +188,15 @@ int fs_clone(const char *from, const char *to, mode_t mode, struct err *err)
 int fs_clone_into(const char *from, const char *to, struct err *err)
 {
 	_cleanup_close_ int in = open(from, O_RDONLY | O_CLOEXEC);
-	_cleanup_close_ int out = open(to, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	_cleanup_close_ int out = -1;
 	struct stat st;
 	int r = 0;
 
-	if (in < 0 || out < 0 || fstat(in, &st) < 0)
-		return err_set_errno(err, -errno, "can't open %s and %s", from, to);
+	if (in < 0 || fstat(in, &st) < 0)
+		return err_set_errno(err, -errno, "can't read %s", from);
+	out = open(to, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	if (out < 0)
+		return err_set_errno(err, -errno, "can't open %s", to);
 	if (ioctl(out, FICLONE, in) < 0)
 		r = copy_data(in, out, st.st_size);
 	return r < 0 ? err_set_errno(err, r, "can't copy %s to %s", from, to) : 0;

@@ -32,7 +32,7 @@ int fs_clone_into(const char *from, const char *to, struct err *err);
 int fs_sync_dir(const char *path, struct err *err);
 
 /* Brings the files of a folder, and the folder itself, to the disk. */
-int fs_sync_tree(const char *dir, struct err *err);
+int fs_sync_tree(const char *path, struct err *err);
 
 /* Removes a file or a folder with all in it; follows no links; 0 when it is not there. */
 int fs_remove_tree(const char *path, struct err *err);

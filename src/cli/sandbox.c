@@ -100,8 +100,8 @@ static int match(const struct noun *noun, const json_t *list, const char *prefix
 		found = id;
 	}
 	if (!found)
-		return err_set(err, noun->not_found, -ENOENT,
-			"no %s '%s'; see: pandastack %s list", noun->name, clean, noun->name);
+		return err_set(err, noun->not_found, -ENOENT, "no %s '%s'; see: pandastack %s list",
+			noun->name, clean, noun->name);
 	*ret = found;
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -71,6 +72,7 @@ static void make_child(const struct forking *f, unsigned int i)
 		f->result->children[i] = sb;
 	else
 		sandbox_unref(sb);
+	fault_point("fork.child");
 }
 
 static void *make_some(void *arg)
@@ -148,8 +150,10 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 		r = state_flatten(dir, base, sb->memory_bytes, err);
 	if (r < 0)
 		return r;
+	fault_point("fork.captured");
 	source = (struct sandbox_source){.t = t, .state_dir = dir};
 	make_all(&f);
+	fault_point("fork.made");
 	return settle(core, spec, ret, err);
 }
 

@@ -164,9 +164,8 @@ static int warm_session(struct link *link, const char *language, struct err *err
 				"timeout_ms", (json_int_t)WARM_UP_MS),
 			"1+1", err);
 	if (r == 0)
-		r = link_call(link,
-			json_pack("{s:s, s:s}", "op", "session_delete", "session", id), WARM_UP_MS,
-			-1, NULL, err);
+		r = link_call(link, json_pack("{s:s, s:s}", "op", "session_delete", "session", id),
+			WARM_UP_MS, -1, NULL, err);
 	return r;
 }
 

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -297,13 +298,13 @@ void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
 		.persistent = atomic_load(&sb->persistent),
 		.parent = sb->parent ? xstrdup(sb->parent) : NULL,
 		.from_snapshot = sb->from_snapshot ? xstrdup(sb->from_snapshot) : NULL,
-		.boot_mode = sb->boot_mode,
 	};
 	memcpy(ret->id, sb->id, sizeof(ret->id));
 	pthread_mutex_lock(&sb->lock);
 	ret->state = sb->state;
 	ret->failure = sb->failure ? xstrdup(sb->failure) : NULL;
 	ret->boot_ms = sb->boot_ms;
+	ret->boot_mode = sb->boot_mode;
 	ret->pid = sb->vm ? sb->vm->pid : 0;
 	pthread_mutex_unlock(&sb->lock);
 }
@@ -449,6 +450,9 @@ static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine
 		r = link_call(sb->link,
 			new_identity ? sandbox_identity_request(sb->id, sb->env) : go_on_request(),
 			RESUME_TIMEOUT_MS, -1, NULL, err);
+	/* The request waited until the machine was loaded: its time is old by then. */
+	if (r == 0 && !runs)
+		r = link_call(sb->link, go_on_request(), RESUME_TIMEOUT_MS, -1, NULL, err);
 	if (r == -EPIPE)
 		explain_boot_failure(sb, ops, err);
 	return r;
@@ -504,9 +508,9 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 		r = restore(sb, hub, ops, source, spare, true, err);
 	if (r < 0)
 		return r;
+	pthread_mutex_lock(&sb->lock);
 	if (warm)
 		sb->boot_mode = "warm";
-	pthread_mutex_lock(&sb->lock);
 	sb->boot_ms = clock_mono_ms() - start;
 	pthread_mutex_unlock(&sb->lock);
 	return 0;
@@ -523,10 +527,13 @@ static int write_state(struct sandbox *sb, const struct engine_ops *ops, const c
 	_cleanup_free_ char *disk_copy = fs_join(dir, "scratch.ext4");
 	int r = ops->save_devices(sb->vm, devices, err);
 
+	fault_point("capture.devices");
 	if (r == 0)
 		r = ops->save_memory(sb->vm, sb->memory_bytes, delta, ret_bytes, err);
+	fault_point("capture.memory");
 	if (r == 0)
 		r = fs_clone(disk, disk_copy, 0600, err);
+	fault_point("capture.disk");
 	return r == 0 ? share_memory(sb->dir, dir, err) : r;
 }
 
@@ -560,6 +567,7 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char
 	start = clock_mono_us();
 	if (!was_paused)
 		r = ops->pause(sb->vm, err);
+	fault_point("capture.paused");
 	if (r == 0)
 		r = write_state(sb, ops, dir, &ret->delta_bytes, err);
 	if (!was_paused && (r < 0 || !keep_paused)) {
@@ -625,8 +633,10 @@ int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct e
 	if (r == 0)
 		r = fs_sync_tree(dir, err);
 	/* From here on a daemon that starts after a crash wakes it from the folder. */
+	fault_point("hibernate.synced");
 	if (r == 0)
 		r = core_note_state(sb->core, sb, SANDBOX_HIBERNATED, err);
+	fault_point("hibernate.noted");
 	if (r < 0) {
 		(void)fs_remove_tree(dir,
 			NULL); /* best effort: the next hibernation does it again */
@@ -636,6 +646,7 @@ int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct e
 		return r;
 	}
 	sandbox_detach(sb, false, "it was hibernated");
+	fault_point("hibernate.ended");
 	(void)unlink(disk); /* the copy in `hibernated` is the disk now */
 	if (!sandbox_set_state(sb, SANDBOX_HIBERNATED))
 		return err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN, "the sandbox failed meanwhile");
@@ -654,8 +665,10 @@ int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 
 	(void)unlink(own_disk); /* of an attempt that failed */
 	r = fs_clone(disk, own_disk, 0600, err);
+	fault_point("wake.disk");
 	if (r == 0)
 		r = restore(sb, hub, ops, &source, NULL, false, err);
+	fault_point("wake.restored");
 	if (r < 0) {
 		sandbox_detach(sb, false, "it could not be woken");
 		(void)sandbox_set_state(sb, SANDBOX_HIBERNATED);
@@ -665,6 +678,7 @@ int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 	sb->boot_ms = clock_mono_ms() - start;
 	pthread_mutex_unlock(&sb->lock);
 	r = core_note_state(sb->core, sb, SANDBOX_RUNNING, err);
+	fault_point("wake.noted");
 	if (r < 0) {
 		sandbox_detach(sb, false, "it could not be woken");
 		(void)sandbox_set_state(sb, SANDBOX_HIBERNATED);

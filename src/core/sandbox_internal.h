@@ -26,7 +26,6 @@ struct sandbox {
 	int64_t created_ms;  /* wall clock */
 	char *parent;        /* owned; id of the sandbox that it was forked from, or NULL */
 	char *from_snapshot; /* owned, or NULL */
-	const char *boot_mode;
 
 	atomic_uint refs;
 	atomic_llong ttl_seconds;
@@ -53,6 +52,7 @@ struct sandbox {
 	struct link_watch *end_watch;
 	struct link_watch *console_watch;
 	int64_t boot_ms;
+	const char *boot_mode;
 };
 
 /* A random UUID. */

@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -238,9 +239,13 @@ static int finish(const char *dir, char hash[STATE_HASH_SIZE], struct err *err)
 	_cleanup_free_ char *delta = fs_join(dir, "delta");
 	int r = delta_seal(delta, err);
 
+	fault_point("snapshot.sealed");
 	if (r == 0)
 		r = state_hash(dir, hash, err);
-	return r == 0 ? fs_sync_tree(dir, err) : r;
+	if (r == 0)
+		r = fs_sync_tree(dir, err);
+	fault_point("snapshot.synced");
+	return r;
 }
 
 static int put_in_place(struct core *core, const char *work, const struct snapshot *s,
@@ -251,11 +256,14 @@ static int put_in_place(struct core *core, const char *work, const struct snapsh
 
 	if (rename(work, s->dir) < 0)
 		return err_set_errno(err, -errno, "can't rename %s", work);
+	fault_point("snapshot.renamed");
 	r = fs_sync_dir(parent, err);
 	if (r == 0)
 		r = hold_template(core, s, err);
+	fault_point("snapshot.held");
 	if (r == 0)
 		r = store_put_snapshot(core->store, row, err);
+	fault_point("snapshot.registered");
 	if (r < 0) {
 		(void)fs_remove_tree(s->dir, NULL); /* best effort: it has no row */
 		template_release(core->templates, s->template, s->version, s->id);
@@ -420,6 +428,7 @@ int core_delete_snapshot(struct core *core, struct snapshot *s, struct err *err)
 
 	if (r < 0)
 		return r;
+	fault_point("snapshot.forgotten");
 	remove_from_list(core, s);
 	pthread_rwlock_wrlock(&s->use);
 	s->gone = true;

@@ -320,8 +320,13 @@ int template_hold(struct template_set *set, const char *name, const char *versio
 {
 	_cleanup_free_ char *template_dir = fs_join(set->dir, name);
 	_cleanup_free_ char *dir = refs_dir(template_dir, version), *link = fs_join(dir, id);
-	int r = fs_mkdirs(dir, 0755, err);
+	_cleanup_free_ char *held = fs_join(template_dir, version);
+	int r;
 
+	if (access(held, F_OK) < 0)
+		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
+			"version %s of template %s is no more", version, name);
+	r = fs_mkdirs(dir, 0755, err);
 	if (r == 0 && symlink(target, link) < 0 && errno != EEXIST)
 		r = err_set_errno(err, -errno, "can't hold the template (%s)", link);
 	return r;
@@ -450,7 +455,8 @@ static void drop_stale_refs(const char *template_dir, const char *version)
 
 	while (dir && (e = readdir(dir))) {
 		if (e->d_name[0] != '.' && faccessat(dirfd(dir), e->d_name, F_OK, 0) < 0)
-			(void)unlinkat(dirfd(dir), e->d_name, 0); /* best effort: it does not count */
+			(void)unlinkat(dirfd(dir), e->d_name,
+				0); /* best effort: it does not count */
 	}
 	if (dir)
 		(void)closedir(dir);

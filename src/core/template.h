@@ -69,7 +69,7 @@ int template_load_version(struct template_set *set, const char *name, const char
 /*
  * Snapshots hold the version that they stand on: <templates>/<name>/refs/<version>/<id> is a symbolic link to the
  * snapshot's folder, and counts as long as that is there. So whoever builds or removes templates can see it without
- * asking a daemon.
+ * asking a daemon. ERR_TEMPLATE_STALE when that version is no more.
  */
 int template_hold(struct template_set *set, const char *name, const char *version, const char *id,
 	const char *target, struct err *err);

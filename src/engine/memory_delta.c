@@ -442,7 +442,8 @@ static int to_file(void *user, const struct runs *runs, void *data)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < runs->n; i++) {
-		r = pwrite_all(*fd, from, runs->at[i].iov_len, (off_t)(uintptr_t)runs->at[i].iov_base);
+		r = pwrite_all(*fd, from, runs->at[i].iov_len,
+			(off_t)(uintptr_t)runs->at[i].iov_base);
 		from += runs->at[i].iov_len;
 	}
 	return r;

@@ -7,7 +7,8 @@
  * Memory is one file, mapped by QEMU: shared for the cold boot of a bake, so that the file is the
  * memory once the machine is stopped; private for every sandbox, so that all of them share the pages
  * of the file and pay for what they write. The device state is a second, small file, loaded with
- * -incoming; the machine runs as soon as that is done.
+ * -incoming; the machine runs as soon as that is done. QEMU reads it from a pipe: so a process can be started before it is
+ * known what it shall be, and pages that differ from the memory file are put into it before the vCPUs run.
  *
  * Sockets (guest link, console, QMP) are made and listened on by us, in the vm's folder, and passed to
  * QEMU as descriptors. So they can be connected before QEMU has started, nobody waits for a path to

@@ -78,6 +78,20 @@ static int append_sandboxes(struct buf *text, const struct core_stats *stats)
 	return r;
 }
 
+static int append_takes(struct buf *text, const char *what, const char *help,
+	const uint64_t counts[_POOL_MAX])
+{
+	int r = buf_appendf(text,
+		"# HELP pandastack_pool_%s_total Times that a pool was asked and %s.\n"
+		"# TYPE pandastack_pool_%s_total counter\n",
+		what, help, what);
+
+	for (int k = 0; r == 0 && k < _POOL_MAX; k++)
+		r = buf_appendf(text, "pandastack_pool_%s_total{pool=\"%s\"} %" PRIu64 "\n", what,
+			pool_kind_name((enum pool_kind)k), counts[k]);
+	return r;
+}
+
 static int append_pools(struct buf *text, const struct pool_stats *stats)
 {
 	int r = buf_appendf(text,
@@ -88,16 +102,9 @@ static int append_pools(struct buf *text, const struct pool_stats *stats)
 		r = buf_appendf(text, "pandastack_pool_spares{pool=\"%s\"} %u\n",
 			pool_kind_name((enum pool_kind)k), stats->spares[k]);
 	if (r == 0)
-		r = buf_appendf(text,
-			"# HELP pandastack_pool_takes_total Sandboxes that a pool was asked for, by "
-			"whether it had a machine.\n"
-			"# TYPE pandastack_pool_takes_total counter\n");
-	for (int k = 0; r == 0 && k < _POOL_MAX; k++)
-		r = buf_appendf(text,
-			"pandastack_pool_takes_total{pool=\"%s\",result=\"hit\"} %" PRIu64 "\n"
-			"pandastack_pool_takes_total{pool=\"%s\",result=\"miss\"} %" PRIu64 "\n",
-			pool_kind_name((enum pool_kind)k), stats->hits[k],
-			pool_kind_name((enum pool_kind)k), stats->misses[k]);
+		r = append_takes(text, "hits", "had a machine", stats->hits);
+	if (r == 0)
+		r = append_takes(text, "misses", "had no machine", stats->misses);
 	return r;
 }
 

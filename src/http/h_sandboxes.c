@@ -160,7 +160,8 @@ int h_sandbox_list(struct http_req *req, struct http_resp *resp, struct err *err
 
 	if (q.status && sandbox_state_from_name(q.status, &state) < 0)
 		return err_set(err, ERR_INVALID, -EINVAL,
-			"`status` must be creating, running, paused, hibernated, failed or stopping");
+			"`status` must be creating, running, paused, hibernating, "
+			"hibernated, waking, failed or stopping");
 	q.list = json_array();
 	core_each(req->core, add_to_list, &q);
 	return http_resp_json(resp, 200, q.list, err);

@@ -55,8 +55,8 @@ int h_template_get(struct http_req *req, struct http_resp *resp, struct err *err
 int h_template_delete(struct http_req *req, struct http_resp *resp, struct err *err)
 {
 	const char *force = url_query(&req->url, "force");
-	int r = core_remove_template(req->core, req->params[0],
-		force && strcmp(force, "true") == 0, err);
+	int r = core_remove_template(req->core, req->params[0], force && strcmp(force, "true") == 0,
+		err);
 
 	return r < 0 ? as_not_found(r, err) : http_resp_empty(resp, 204);
 }

@@ -194,7 +194,8 @@ static int change_durably(struct store *s, struct err *err, const char *sql, con
 	if (r == 0)
 		r = change_locked(s, err, sql, types, ap);
 	va_end(ap);
-	(void)run(s, "PRAGMA synchronous = NORMAL", NULL); /* where it fails the rest is durable, too */
+	(void)run(s, "PRAGMA synchronous = NORMAL",
+		NULL); /* where it fails the rest is durable, too */
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }

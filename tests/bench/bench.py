@@ -31,6 +31,7 @@ TEMPLATE = "code-interpreter"
 MIB = 1 << 20
 TRANSFER = 256 * MIB
 IDLE_SANDBOXES = 20
+PARTS = ["creation", "pools", "states", "warm", "transfer", "idle"]
 KERNEL_SCRIPT = ROOT / "runtime" / "bench_kernel.py"
 GUEST_RUNTIME = "/usr/lib/pandastack/runtime"
 GUEST_PYTHON = "/opt/venv/bin/python"
@@ -54,7 +55,7 @@ def templates_dir() -> Path:
 class Daemon:
     """`pandastack serve`, and calls to it on one connection that is kept."""
 
-    def __init__(self, program: Path, data: str, templates: Path) -> None:
+    def __init__(self, program: Path, data: str, templates: Path, *options: str) -> None:
         self.data = Path(data).resolve()
         self.process = subprocess.Popen(
             [
@@ -64,6 +65,7 @@ class Daemon:
                 "--log-format=json",
                 f"--data-dir={data}",
                 f"--templates={templates}",
+                *options,
             ],
             stderr=subprocess.PIPE,
             text=True,
@@ -113,6 +115,26 @@ class Daemon:
             raise BenchError(answer["error"])
         return dict(answer)
 
+    def fork(self, sandbox: str) -> dict[str, Any]:
+        """The answer to a fork; its child's path is in `child`."""
+        answer = self.call("POST", f"{sandbox}/fork", {})
+        return {**answer, "child": f"/v1/sandboxes/{answer['children'][0]}"}
+
+    def wait_for_spares(self, pool: str, count: int) -> None:
+        """Wait until the pool is full."""
+        for _ in range(1000):
+            self.connection.request("GET", "/metrics", headers=self.headers)
+            text = self.connection.getresponse().read().decode()
+            if f'pandastack_pool_spares{{pool="{pool}"}} {count}\n' in text:
+                return
+            time.sleep(0.05)
+        raise BenchError(f"the pool {pool} does not fill:\n{text}")
+
+    def vm_of(self, sandbox: str) -> int:
+        """The process of a sandbox's machine."""
+        path = self.data / "sandboxes" / sandbox.rsplit("/", 1)[-1] / "vm.json"
+        return int(json.loads(path.read_text())["pid"])
+
     def vms(self) -> list[int]:
         """The processes of its machines: those that work in its data folder."""
         found = []
@@ -159,7 +181,9 @@ class Row:
 class Bench:
     """All that is measured, in order."""
 
-    def __init__(self, daemon: Daemon, scale: float, idle_seconds: int) -> None:
+    def __init__(self, program: Path, templates: Path, daemon: Daemon, scale: float, idle_seconds: int) -> None:
+        self.program = program
+        self.templates = templates
         self.daemon = daemon
         self.scale = scale
         self.idle_seconds = idle_seconds
@@ -193,7 +217,7 @@ class Bench:
     def creation(self) -> None:
         """From nothing to the first cell."""
         d = self.daemon
-        create = self.row("create to ready, process started at the request", "ms", 350)
+        create = self.row("create to ready, process started at the request", "ms", 300)
         session = self.row("session create, the first in its sandbox", "ms")
         first = self.row("first cell after that, 1+1", "ms")
         delete = self.row("delete", "ms")
@@ -290,6 +314,109 @@ class Bench:
             for path in made:
                 d.call("DELETE", path)
 
+    def pools(self) -> None:
+        """Creates that a spare machine was there for."""
+        for pool, target in (("warm", 10.0), ("prespawn", 80.0)):
+            row = self.row(f"create to ready, from the pool `{pool}`", "ms", target)
+            with self.other_daemon(f"--prespawn={int(pool == 'prespawn')}", f"--warm={int(pool == 'warm')}") as d:
+                for _ in self.times(20):
+                    d.wait_for_spares(pool, 1)
+                    start = time.perf_counter()
+                    path = d.create()
+                    row.values.append((time.perf_counter() - start) * 1000)
+                    d.call("DELETE", path)
+                d.wait_for_spares(pool, 1)
+                (folder,) = (d.data / "pool").iterdir()
+                spare = memory(int(json.loads((folder / "vm.json").read_text())["pid"]))
+                written = self.row(f"memory per spare of the pool `{pool}`: written", "MB")
+                written.values.append(spare["Private_Dirty"])
+
+    @contextlib.contextmanager
+    def other_daemon(self, *options: str) -> Iterator[Daemon]:
+        """A daemon with these options, on a data folder of its own."""
+        with tempfile.TemporaryDirectory(prefix="pandastack-bench-") as data:
+            d = Daemon(self.program, data, self.templates, *options)
+            try:
+                yield d
+            finally:
+                d.stop()
+
+    def states(self) -> None:
+        """Machines as values: pause, snapshot, restore, fork, hibernate, of a session with 16 MB of its own."""
+        with self.other_daemon("--prespawn=1") as d:
+            parent = d.create()
+            kernel = d.session(parent)
+            d.run(kernel, "import os; x = [os.urandom(1 << 20) for _ in range(16)]")
+            d.run(kernel, "1+1")
+            self._pauses(d, parent)
+            self._snapshots(d, parent)
+            self._forks(d, parent, kernel)
+            self._hibernation(d, parent)
+        self._shared_memory()
+
+    def _pauses(self, d: Daemon, parent: str) -> None:
+        pause, resume = self.row("pause", "ms", 5), self.row("resume", "ms", 5)
+        for _ in self.times(30):
+            pause.values.append(self.milliseconds(lambda: d.call("POST", f"{parent}/pause")))
+            resume.values.append(self.milliseconds(lambda: d.call("POST", f"{parent}/resume")))
+
+    def _snapshots(self, d: Daemon, parent: str) -> None:
+        take = self.row("snapshot, on the disk", "ms", 150)
+        restore = self.row("restore until ready, process waiting", "ms", 90)
+        for _ in self.times(15):
+            start = time.perf_counter()
+            snapshot = d.call("POST", f"{parent}/snapshots", {})["id"]
+            take.values.append((time.perf_counter() - start) * 1000)
+            for first in (True, False):
+                d.wait_for_spares("prespawn", 1)
+                start = time.perf_counter()
+                made = d.call("POST", "/v1/sandboxes", {"from_snapshot": snapshot})
+                if not first:  # which checks the whole snapshot
+                    restore.values.append((time.perf_counter() - start) * 1000)
+                d.call("DELETE", f"/v1/sandboxes/{made['id']}")
+            d.call("DELETE", f"/v1/snapshots/{snapshot}")
+
+    def _forks(self, d: Daemon, parent: str, kernel: str) -> None:
+        cell = self.row("fork until the child has answered a cell", "ms", 250)
+        pause = self.row("    of which the parent stands still", "ms", 50)
+        work = self.row("    until the child is there", "ms")
+        written = self.row("    pages copied", "MB")
+        session = kernel.rsplit("/", 1)[1]
+        for _ in self.times(20):
+            d.wait_for_spares("prespawn", 1)
+            start = time.perf_counter()
+            answer = d.fork(parent)
+            work.values.append((time.perf_counter() - start) * 1000)
+            d.run(f"{answer['child']}/repl/sessions/{session}", "len(x)")
+            cell.values.append((time.perf_counter() - start) * 1000)
+            pause.values.append(answer["pause_ms"])
+            written.values.append(answer["delta_bytes"] / 1e6)
+            d.call("DELETE", answer["child"])
+        tree = self.row("fork-tree of 8", "ms", 600)
+        for _ in self.times(10):
+            d.wait_for_spares("prespawn", 1)
+            start = time.perf_counter()
+            children = d.call("POST", f"{parent}/fork-tree", {"count": 8})["children"]
+            tree.values.append((time.perf_counter() - start) * 1000)
+            for child in children:
+                d.call("DELETE", f"/v1/sandboxes/{child['id']}")
+
+    def _hibernation(self, d: Daemon, parent: str) -> None:
+        sleep, wake = self.row("hibernate", "ms"), self.row("wake", "ms", 200)
+        for _ in self.times(15):
+            sleep.values.append(self.milliseconds(lambda: d.call("POST", f"{parent}/hibernate")))
+            wake.values.append(self.milliseconds(lambda: d.call("POST", f"{parent}/wake")))
+
+    def _shared_memory(self) -> None:
+        """What forks of a session with a frame of 300 MB cost."""
+        frame = "import numpy as np, pandas as pd; df = pd.DataFrame(np.random.rand(3_750_000, 10))"
+        with self.other_daemon("--prespawn=0") as d:
+            parent = d.create()
+            d.run(d.session(parent), frame)
+            tree = d.call("POST", f"{parent}/fork-tree", {"count": 10})["children"]
+            vms = [d.vm_of(child["id"]) for child in tree]
+            self._memory(vms, "child of a fork-tree of 10, 300 MB in a frame", 40)
+
     def _memory(self, vms: list[int], what: str, target: float | None) -> None:
         figures = [memory(pid) for pid in vms]
         self.row(f"memory per {what}: Pss", "MB", target).values += [f["Pss"] for f in figures]
@@ -384,7 +511,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure pandastack, and print a table beside the targets.")
     parser.add_argument("--quick", action="store_true", help="a fifth of the rounds, and 10 s of idleness for 60")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all values there too")
-    parser.add_argument("--only", metavar="PART", choices=("creation", "warm", "transfer", "idle"), help="one part")
+    parser.add_argument("--only", metavar="PART", choices=PARTS, help="one part")
     parser.add_argument(
         "--kernel", action="store_true", help="instead: this kernel beside ipykernel, in a VM and outside"
     )
@@ -400,14 +527,14 @@ def main() -> int:
     templates = templates_dir()
     if not (templates / TEMPLATE / "current").exists():
         subprocess.run([program, "template", "build", TEMPLATE, "--templates", templates], check=True)
-    parts = [arguments.only] if arguments.only else ["creation", "warm", "transfer", "idle"]
+    parts = [arguments.only] if arguments.only else PARTS
     with tempfile.TemporaryDirectory(prefix="pandastack-bench-") as data:
-        daemon = Daemon(program, data, templates)
+        daemon = Daemon(program, data, templates, "--prespawn=0")  # `creation` is about the long way
         try:
             print("\n".join(describe(daemon)), flush=True)
             if arguments.kernel:
                 return compare_kernels(daemon, program, arguments.quick)
-            bench = Bench(daemon, 0.2 if arguments.quick else 1, 10 if arguments.quick else 60)
+            bench = Bench(program, templates, daemon, 0.2 if arguments.quick else 1, 10 if arguments.quick else 60)
             for part in parts:
                 print(f"… {part}", file=sys.stderr, flush=True)
                 getattr(bench, part)()

@@ -109,6 +109,14 @@ class Api:
         """A new sandbox."""
         return Sandbox(self, self.call("POST", "/v1/sandboxes", want=201, json={"template": template, **body}))
 
+    def restore(self, snapshot_id: str, **body: Any) -> Sandbox:
+        """A new sandbox from a snapshot."""
+        return Sandbox(self, self.call("POST", "/v1/sandboxes", want=201, json={"from_snapshot": snapshot_id, **body}))
+
+    def snapshots(self, **query: str) -> dict[str, Json]:
+        """All snapshots that fit, by id."""
+        return {s["id"]: s for s in self.call("GET", "/v1/snapshots", params=query)}
+
     def sandbox(self, sandbox_id: str) -> Sandbox:
         """One that exists."""
         return Sandbox(self, self.call("GET", f"/v1/sandboxes/{sandbox_id}"))
@@ -139,6 +147,47 @@ class Sandbox:
         """End it if it is still there and the daemon is."""
         with contextlib.suppress(requests.RequestException):
             self.api.request("DELETE", self.path)
+
+    # ---- as a value ----
+
+    def snapshot(self) -> Json:
+        """Take a snapshot."""
+        return cast(Json, self.api.call("POST", f"{self.path}/snapshots", want=201))
+
+    def fork(self, **body: Any) -> Sandbox:
+        """One child."""
+        return Sandbox(self.api, self.api.call("POST", f"{self.path}/fork", want=201, json=body)["sandbox"])
+
+    def fork_tree(self, count: int, **body: Any) -> list[Sandbox]:
+        """Children, in order."""
+        answer = self.api.call("POST", f"{self.path}/fork-tree", want=201, json={"count": count, **body})
+        return [Sandbox(self.api, child) for child in answer["children"]]
+
+    def pause(self) -> None:
+        """Stop its processors."""
+        self.api.call("POST", f"{self.path}/pause", want=204)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self.api.call("POST", f"{self.path}/resume", want=204)
+
+    def hibernate(self) -> None:
+        """Put it to the disk."""
+        assert self.api.call("POST", f"{self.path}/hibernate") == {"status": "hibernated"}
+
+    def wake(self) -> None:
+        """Bring it back."""
+        assert self.api.call("POST", f"{self.path}/wake") == {"status": "running"}
+
+    def status(self) -> str:
+        """Its state. Does not put off its expiry, and wakes nobody."""
+        return str(next(s["status"] for s in self.api.list() if s["id"] == self.id))
+
+    def lifecycle(self, **change: Any) -> Json:
+        """What ends or stops it by itself, changed first where something is given."""
+        if change:
+            return cast(Json, self.api.call("PATCH", f"{self.path}/lifecycle", json=change))
+        return cast(Json, self.api.call("GET", f"{self.path}/lifecycle"))
 
     # ---- commands ----
 
@@ -214,6 +263,10 @@ class Sandbox:
     def session(self, **body: Any) -> Session:
         """A new kernel."""
         return Session(self, self.api.call("POST", f"{self.path}/repl/sessions", want=201, json=body))
+
+    def same(self, session: Session) -> Session:
+        """A kernel of a sandbox that this one is a copy of."""
+        return Session(self, session.created)
 
     def sessions(self) -> dict[str, Json]:
         """Its kernels, by id."""

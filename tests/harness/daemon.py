@@ -39,6 +39,29 @@ def templates() -> Path:
     return (Path(root) / "templates").resolve()
 
 
+def has_fault_points() -> bool:
+    """Whether the program under test was built with -Dfaults=true."""
+    return b"PANDASTACK_FAULT" in binary().read_bytes()
+
+
+def in_view(pid: int, path: Path) -> Path:
+    """A path in the mount namespace of a process."""
+    return Path(f"/proc/{pid}/root{path}")
+
+
+def fill(disk: Path) -> Path:
+    """Take all that is free; the file that does."""
+    filler = disk / "filler"
+    with filler.open("ab", buffering=0) as f:
+        for size in (1 << 20, 1 << 12):
+            try:
+                while True:
+                    f.write(b"\1" * size)
+            except OSError:
+                continue
+    return filler
+
+
 def sanitizers() -> set[str]:
     """The sanitizers that are compiled into the program under test: "address", "thread"."""
     text = binary().read_bytes()
@@ -226,6 +249,13 @@ class Daemon:
                 return int(line.split()[1])
         raise AssertionError(f"no {field}")
 
+    def memory_kib(self, sandbox_id: str, field: str = "Pss") -> int:
+        """What the machine of a sandbox holds: a field of its /proc/PID/smaps_rollup, in KiB."""
+        for line in Path(f"/proc/{self.vm_of(sandbox_id)}/smaps_rollup").read_text().splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1])
+        raise AssertionError(f"no {field}")
+
     # ---- the end ----
 
     def wait(self, seconds: float = END_SECONDS) -> int:
@@ -256,7 +286,9 @@ class Daemon:
         assert self.exit_status == 0, f"exit status {self.exit_status}:\n{self.tail()}"
         assert not self.vms(), f"machines still run: {self.vms()}"
         if self._view is None:
-            assert self.folders() == []
+            for name in ("sandboxes", "forks", "pool"):
+                folder = self.path(self.data_dir / name)
+                assert not folder.exists() or not list(folder.iterdir()), f"left in {name}"
         self.check_log()
 
     def dispose(self) -> None:

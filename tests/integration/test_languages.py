@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-
 from harness import Api, Sandbox, Session
 from harness.daemon import templates
 
@@ -99,7 +98,7 @@ def test_javascript_output_of_children_and_files(js: Session) -> None:
 
 def test_bash_state(bash: Session) -> None:
     bash.ok("x=41; f() { echo $((x + $1)); }; cd /tmp; export Y=ü")
-    got = bash.ok("f 1; pwd; echo \"$Y\"; python3 -c 'import os; print(os.environ[\"Y\"])'")
+    got = bash.ok('f 1; pwd; echo "$Y"; python3 -c \'import os; print(os.environ["Y"])\'')
     assert got["stdout"] == "42\n/tmp\nü\nü\n"
     assert bash.ok("cat <<X\nhere $x\nX")["stdout"] == "here 41\n"
 

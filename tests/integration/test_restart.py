@@ -33,11 +33,14 @@ def test_without_keep_nothing_is_left(make_daemon: MakeDaemon) -> None:
     d.check_clean()
     assert {p.name for p in d.data_dir.iterdir()} <= {
         "config.json",
+        "forks",
         "lock",
+        "pool",
         "registry.db",
         "registry.db-wal",
         "registry.db-shm",
         "sandboxes",
+        "snapshots",
         "templates",
     }
     again = make_daemon(d.data_dir).wait_ready()

@@ -152,6 +152,28 @@ static void test_clone_across(void **state)
 	assert_int_equal(unlink(to), 0);
 }
 
+/* A program that has the file open sees what it became. */
+static void test_clone_into(void **state)
+{
+	_cleanup_free_ char *from = fs_join(*state, "from"), *to = fs_join(*state, "to");
+	_cleanup_free_ char *none = fs_join(*state, "none");
+	_cleanup_close_ int fd = -1;
+	struct err err = {0};
+	struct stat before, after;
+
+	make_sparse(from);
+	scratch_write(*state, "to", "something else");
+	fd = open(to, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fstat(fd, &before), 0);
+	assert_int_equal(fs_clone_into(from, to, &err), 0);
+	same_sparse(from, to);
+	assert_int_equal(fstat(fd, &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+	assert_int_equal(after.st_nlink, 1);
+	assert_int_equal(fs_clone_into(none, to, &err), -ENOENT);
+	assert_int_equal(fs_clone_into(from, none, &err), -ENOENT);
+}
+
 static void test_clone_empty(void **state)
 {
 	_cleanup_free_ char *from = fs_join(*state, "from"), *to = fs_join(*state, "to");
@@ -206,6 +228,37 @@ static void test_disk_usage(void **state)
 	assert_int_equal(fs_disk_usage(none), 0);
 }
 
+/* What has another name elsewhere is not given back by a removal. */
+static void test_own_usage(void **state)
+{
+	_cleanup_free_ char *dir = fs_join(*state, "d"), *file = fs_join(dir, "file");
+	_cleanup_free_ char *other = fs_join(*state, "other");
+	uint64_t all;
+
+	assert_int_equal(fs_mkdirs(dir, 0755, NULL), 0);
+	scratch_write(dir, "file", "some bytes");
+	all = fs_own_usage(dir);
+	assert_true(all == fs_disk_usage(dir));
+	assert_int_equal(link(file, other), 0);
+	assert_true(fs_own_usage(dir) < all);
+	assert_true(fs_disk_usage(dir) == all);
+	assert_true(fs_own_usage("/nonexistent") == 0);
+}
+
+static void test_sync(void **state)
+{
+	_cleanup_free_ char *gone = fs_join(*state, "gone"), *link = fs_join(*state, "link");
+	struct err err = {0};
+
+	scratch_write(*state, "file", "x");
+	assert_int_equal(fs_sync_dir(*state, &err), 0);
+	assert_int_equal(fs_sync_tree(*state, &err), 0);
+	assert_int_equal(fs_sync_dir(gone, &err), -ENOENT);
+	assert_int_equal(fs_sync_tree(gone, &err), -ENOENT);
+	assert_int_equal(symlink("nowhere", link), 0); /* names are synced, whatever they are */
+	assert_int_equal(fs_sync_dir(*state, &err), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,10 +268,13 @@ int main(void)
 		scratch_test(test_write_over_folder),
 		scratch_test(test_clone),
 		scratch_test(test_clone_across),
+		scratch_test(test_clone_into),
 		scratch_test(test_clone_empty),
 		scratch_test(test_remove_tree),
 		scratch_test(test_remove_link),
 		scratch_test(test_disk_usage),
+		scratch_test(test_own_usage),
+		scratch_test(test_sync),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,6 +41,22 @@ static void test_match(void **state)
 	expect_match("", NULL, ERR_SANDBOX_NOT_FOUND);
 }
 
+static void test_match_snapshot(void **state)
+{
+	json_t *list = json_loads(list_json, 0, NULL);
+	const char *id = NULL;
+	struct err err = {0};
+
+	assert_int_equal(snapshot_match(list, "abc", &id, &err), 0);
+	assert_string_equal(id, "abc1");
+	assert_true(snapshot_match(list, "abd", &id, &err) < 0);
+	assert_non_null(strstr(err.msg, "snapshot's"));
+	assert_true(snapshot_match(list, "x", &id, &err) < 0);
+	assert_int_equal(err.kind, ERR_SNAPSHOT_NOT_FOUND);
+	assert_non_null(strstr(err.msg, "pandastack snapshot list"));
+	json_decref(list);
+}
+
 static void expect_remote(const char *arg, const char *want_id, const char *want_path)
 {
 	char *id = NULL;
@@ -79,6 +95,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_match),
+		cmocka_unit_test(test_match_snapshot),
 		cmocka_unit_test(test_split_path),
 	};
 

@@ -307,6 +307,9 @@ static void test_hold(void **state)
 
 	bake_two(*state);
 	assert_int_equal(holders(*state, OLD), 0);
+	assert_int_equal(template_hold(set, "base", "00", "p1", dir, NULL), -ESTALE);
+	assert_int_equal(template_hold(set, "none", OLD, "p1", dir, NULL), -ESTALE);
+	assert_false(has(*state, "none"));
 	assert_int_equal(template_hold(set, "base", OLD, "p1", dir, NULL), 0);
 	assert_int_equal(template_hold(set, "base", OLD, "p1", dir, NULL), 0);  /* once more */
 	assert_int_equal(template_hold(set, "base", OLD, "p2", gone, NULL), 0); /* of no account */

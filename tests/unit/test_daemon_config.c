@@ -51,6 +51,11 @@ static void test_forms(void **state)
 	assert_false(config.keep);
 	assert_int_equal(config.max_output, 1 << 20);
 	assert_int_equal(config.max_results, 32 << 20);
+	assert_int_equal(config.prespawn, 1);
+	assert_int_equal(config.warm, 0);
+	assert_int_equal(PARSE(no_env, "--warm=3", "--prespawn", "0"), 0);
+	assert_int_equal(config.prespawn, 0);
+	assert_int_equal(config.warm, 3);
 	assert_int_equal(PARSE(no_env, "--max-output=1K", "--max-results", "256MiB"), 0);
 	assert_int_equal(config.max_output, 1 << 10);
 	assert_int_equal(config.max_results, 256 << 20);
@@ -85,6 +90,8 @@ static void test_refused(void **state)
 		{"--log-level=error|warn", "--log-level must be one of error|warn|info|debug"},
 		{"--max-output=1000",
 			"--max-output must be a size between 1KiB and 64MiB, such as 64MiB"},
+		{"--warm=65", "--warm must be a number between 0 and 64, such as 64"},
+		{"--warm=-1", "--warm must be a number between 0 and 64, such as 64"},
 		{"--max-output=65MiB",
 			"--max-output must be a size between 1KiB and 64MiB, such as 64MiB"},
 		{"--max-results=",

@@ -1,0 +1,748 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots: a machine that stays, whole or not at all, and any number of sandboxes that go on from there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness import Api, Daemon, Sandbox, Session, joined
+from harness.daemon import fill, has_fault_points, templates, wait_for_exit
+
+Make = Callable[..., Sandbox]
+MakeDaemon = Callable[..., Daemon]
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+class Original:
+    """A sandbox in the middle of its work, and a snapshot of it."""
+
+    def __init__(self, api: Api) -> None:
+        self.sandbox = s = api.create(metadata={"of": "parent"}, env={"WORD": "kept"}, ttl_seconds=1234)
+        self.python = s.session()
+        self.python.ok(
+            "import os, threading, pandas as pd\n"
+            "df = pd.DataFrame({'a': [1, 2, 3]})\n"
+            "os.makedirs('/workspace/deep', exist_ok=True); os.chdir('/workspace/deep')\n"
+            "f = open('/workspace/open.txt', 'w+'); _ = f.write('half'); f.flush()\n"
+            "gone = open('/tmp/gone', 'w+'); _ = gone.write('unlinked'); gone.flush(); os.unlink('/tmp/gone')\n"
+            "x = 41"
+        )
+        self.bash = s.session(language="bash")
+        self.bash.ok("cd /usr/share; word=shell; twice() { echo $1$1; }; export SHOWN=yes")
+        self.node = s.session(language="javascript")
+        self.node.ok("const words = new Map([['a', 1]]); let n = 5")
+        s.write("/workspace/file", bytes(range(256)) * 1000)
+        s.output("setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /tmp/beat; sleep 0.05; done' >/dev/null 2>&1 &")
+        self.answer = s.snapshot()
+        self.id = str(self.answer["id"])
+
+
+@pytest.fixture(scope="module")
+def original(api: Api) -> Iterator[Original]:
+    made = Original(api)
+    try:
+        yield made
+    finally:
+        made.sandbox.discard()
+        api.request("DELETE", f"/v1/snapshots/{made.id}")
+
+
+@pytest.fixture
+def restored(api: Api, original: Original) -> Iterator[Sandbox]:
+    s = api.restore(original.id)
+    try:
+        yield s
+    finally:
+        s.discard()
+
+
+def look(s: Sandbox, o: Original) -> None:
+    """All that was in the original is in that copy of it."""
+    python, bash, node = s.same(o.python), s.same(o.bash), s.same(o.node)
+    assert python.text("(x, int(df.a.sum()), os.getcwd())") == "(41, 6, '/workspace/deep')"
+    assert python.ok("f.write('+rest'); f.seek(0); print(f.read()); gone.seek(0); print(gone.read())")["stdout"] == (
+        "half+rest\nunlinked\n"
+    )
+    assert bash.ok("pwd; twice $word; echo $SHOWN $WORD")["stdout"] == "/usr/share\nshellshell\nyes kept\n"
+    assert node.text("[words.get('a'), n]") == "[ 1, 5 ]"
+    assert s.read("/workspace/file") == bytes(range(256)) * 1000
+    assert s.output("cat /workspace/open.txt; echo; echo $WORD") == "half+rest\nkept\n"
+    s.output("a=$(cat /tmp/beat); until [ $(cat /tmp/beat) -gt $a ]; do :; done", timeout_seconds=20)
+    assert set(s.sessions()) == {o.python.id, o.bash.id, o.node.id}
+
+
+# ---- what it keeps ----
+
+
+def test_all_is_there(original: Original, restored: Sandbox) -> None:
+    look(restored, original)
+
+
+def test_the_new_sandbox(original: Original, api: Api) -> None:
+    """Its own id and metadata; a template beside the snapshot says nothing, even an unknown one."""
+    body = {"from_snapshot": original.id, "template": "no-such", "metadata": {"of": "child"}, "ttl_seconds": 55}
+    s = Sandbox(api, api.call("POST", "/v1/sandboxes", want=201, json=body))
+    try:
+        got = s.created
+        assert got["id"] != original.sandbox.id
+        assert got["status"] == "running"
+        assert got["template"] == "code-interpreter"
+        assert got["metadata"] == {"of": "child"}
+        assert got["from_snapshot"] == original.id
+        assert got["boot_mode"] == "snapshot"
+        assert got["ttl_seconds"] == 55
+        assert "parent" not in got
+        assert s.output("hostname") == f"sandbox-{s.id[:8]}\n"
+    finally:
+        s.discard()
+
+
+def test_the_parent_goes_on(original: Original, restored: Sandbox) -> None:
+    """Neither sees what the other does."""
+    o = original
+    restored.same(o.python).ok("x = 'child'; df.loc[0, 'a'] = 100")
+    restored.write("/workspace/file", "child's")
+    o.python.ok("y = 'parent'")
+    o.sandbox.write("/workspace/parents", "mine")
+    assert o.python.text("(x, int(df.a.sum()))") == "(41, 6)"
+    assert len(o.sandbox.read("/workspace/file")) == 256_000
+    assert restored.same(o.python).run("y")["error_name"] == "NameError"
+    restored.api.refused("GET", f"{restored.path}/fs", 404, "file.not_found", params={"path": "/workspace/parents"})
+    o.sandbox.remove("/workspace/parents")
+    assert o.sandbox.info()["status"] == "running"
+
+
+def test_many_at_once(original: Original, api: Api) -> None:
+    with ThreadPoolExecutor(5) as pool:
+        made = list(pool.map(lambda _: api.restore(original.id), range(5)))
+        try:
+            list(pool.map(lambda s: look(s, original), made))
+            ids = {s.output("cat /etc/machine-id") for s in made}
+            assert len(ids) == 5
+        finally:
+            for s in made:
+                s.discard()
+
+
+def test_a_snapshot_of_its_child(original: Original, restored: Sandbox, api: Api) -> None:
+    restored.same(original.python).ok("x += 1; z = 'second'")
+    second = restored.snapshot()
+    restored.delete()
+    grandchild = api.restore(second["id"])
+    try:
+        assert grandchild.same(original.python).text("(x, z, int(df.a.sum()))") == "(42, 'second', 6)"
+        assert grandchild.output("echo $WORD; cat /workspace/open.txt") == "kept\nhalf"
+        assert api.snapshots(sandbox_id=restored.id).keys() == {second["id"]}
+    finally:
+        grandchild.discard()
+        api.call("DELETE", f"/v1/snapshots/{second['id']}", want=204)
+
+
+def test_an_open_stream_goes_on_without_loss(sandbox: Make) -> None:
+    """In the parent. In the copy nobody listens: it and all that it started are gone, and exec works (S7)."""
+    s = sandbox()
+    script = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; [ -e /tmp/enough ] && break; sleep 0.01; done; echo end"
+    with s.stream(f"sleep 4444 & {script}", timeout_seconds=100) as events:
+        first = next(events)
+        taken = s.snapshot()
+        copy = s.api.restore(taken["id"])
+        try:
+            assert copy.exec("pgrep -fx 'sleep 4444'")["stdout"] == ""
+            assert copy.output("echo fine") == "fine\n"
+            s.write("/tmp/enough", "")
+            shown = joined([first, *events])
+        finally:
+            copy.discard()
+            s.api.request("DELETE", f"/v1/snapshots/{taken['id']}")
+    lines = shown[0][1].split()
+    assert lines[-1] == "end"
+    assert lines[:-1] == [str(i) for i in range(1, len(lines))]
+
+
+def test_a_cell_that_runs(sandbox: Make) -> None:
+    """Goes on in the parent, and is interrupted in the copy, whose variables stay."""
+    s = sandbox()
+    kernel = s.session()
+    kernel.ok("import os, time\nx = 7")
+    code = "print('in', flush=True)\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\nx += 1; x"
+    with kernel.stream(code) as events:
+        assert next(events).data["chunk"] == "in\n"
+        taken = s.snapshot()
+        copy = s.api.restore(taken["id"])
+        try:
+            same = copy.same(kernel)
+            assert same.text("x", timeout_ms=20_000) == "7"
+            assert same.ok("x")["kernel_restarted"] is False
+        finally:
+            copy.discard()
+            s.api.request("DELETE", f"/v1/snapshots/{taken['id']}")
+        s.write("/tmp/go", "")
+        assert joined(events) == [("result", "8")]
+
+
+# ---- the calls ----
+
+
+def test_what_is_said_of_it(original: Original, api: Api) -> None:
+    got = original.answer
+    assert got["id"] == got["snapshot_id"] == original.id
+    assert got["sandbox_id"] == original.sandbox.id
+    assert got["template"] == "code-interpreter"
+    assert got["memory_mb"] == original.sandbox.created["memory_mb"]
+    assert 0 < got["delta_bytes"] <= got["size_bytes"] < (got["memory_mb"] << 20)
+    assert 0 < got["pause_ms"] < 5000
+    assert api.call("GET", f"/v1/snapshots/{original.id}") == got
+    assert api.snapshots()[original.id] == got
+    assert api.snapshots(sandbox_id=original.sandbox.id) == {original.id: got}
+    assert api.snapshots(sandbox_id=UNKNOWN) == {}
+
+
+def test_delete(sandbox: Make, daemon: Daemon) -> None:
+    """What was restored from it lives on; the folder is gone."""
+    s = sandbox()
+    s.write("/workspace/f", "data")
+    taken = s.snapshot()["id"]
+    child = s.api.restore(taken)
+    try:
+        assert (daemon.data_dir / "snapshots" / taken / "delta").exists()
+        s.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+        assert not (daemon.data_dir / "snapshots" / taken).exists()
+        assert taken not in s.api.snapshots()
+        for method in ("GET", "DELETE"):
+            s.api.refused(method, f"/v1/snapshots/{taken}", 404, "snapshot.not_found")
+        s.api.refused("POST", "/v1/sandboxes", 404, "snapshot.not_found", json={"from_snapshot": taken})
+        assert child.read("/workspace/f") == b"data"
+        again = child.snapshot()["id"]
+        child.api.call("DELETE", f"/v1/snapshots/{again}", want=204)
+    finally:
+        child.discard()
+
+
+def test_the_snapshot_outlives_its_sandbox(sandbox: Make, api: Api) -> None:
+    s = sandbox()
+    s.write("/workspace/f", "data")
+    taken = s.snapshot()["id"]
+    s.delete()
+    child = api.restore(taken)
+    assert child.read("/workspace/f") == b"data"
+    child.delete()
+    api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+
+
+@pytest.mark.parametrize("wrong", [UNKNOWN, "x", "..", "../sandboxes", ".new-x", "a/b", "é", "x" * 300])
+def test_unknown(api: Api, wrong: str) -> None:
+    before = api.list()
+    api.refused("POST", "/v1/sandboxes", 404, "snapshot.not_found", json={"from_snapshot": wrong})
+    assert api.list() == before
+    if "/" not in wrong and ".." not in wrong:
+        api.refused("GET", f"/v1/snapshots/{wrong}", 404, "snapshot.not_found")
+        api.refused("DELETE", f"/v1/snapshots/{wrong}", 404, "snapshot.not_found")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"from_snapshot": 5},
+        {"from_snapshot": ["x"]},
+        {"from_snapshot": ""},
+        {"from_snapshot": UNKNOWN, "env": {"A": "b"}},
+        {"from_snapshot": UNKNOWN, "metadata": 1},
+    ],
+)
+def test_bad_bodies(api: Api, body: dict[str, object]) -> None:
+    api.refused("POST", "/v1/sandboxes", 400, "request.invalid", json=body)
+
+
+# ---- in every state ----
+
+
+def test_of_a_paused_sandbox(sandbox: Make, api: Api) -> None:
+    """The copy runs; the paused one stays paused, and resumes."""
+    s = sandbox()
+    kernel = s.session()
+    kernel.ok("x = 1")
+    s.pause()
+    taken = s.snapshot()["id"]
+    assert s.status() == "paused"
+    copy = api.restore(taken)
+    assert copy.same(kernel).text("x") == "1"
+    copy.delete()
+    assert s.status() == "paused"
+    s.resume()
+    assert kernel.text("x") == "1"
+    api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+
+
+def test_of_a_hibernated_sandbox(sandbox: Make, api: Api) -> None:
+    """It is not woken by that."""
+    s = sandbox()
+    kernel = s.session()
+    kernel.ok("x = 1")
+    s.hibernate()
+    taken = s.snapshot()["id"]
+    assert s.status() == "hibernated"
+    copy = api.restore(taken)
+    assert copy.same(kernel).text("x") == "1"
+    copy.same(kernel).ok("x = 2")
+    copy.delete()
+    assert kernel.text("x") == "1"
+    assert s.status() == "running"
+    api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+
+
+def test_of_a_failed_sandbox(sandbox: Make, daemon: Daemon) -> None:
+    s = sandbox()
+    mark = daemon.mark()
+    os.kill(daemon.vm_of(s.id), signal.SIGKILL)
+    daemon.wait_log("sandbox failed", since=mark, sandbox=s.id)
+    answer = s.api.refused("POST", f"{s.path}/snapshots", 409, "conflict")
+    assert "failed" in answer["error"]
+    assert s.api.snapshots(sandbox_id=s.id) == {}
+
+
+def test_of_one_that_is_gone(sandbox: Make) -> None:
+    s = sandbox("base")
+    s.delete()
+    s.api.refused("POST", f"{s.path}/snapshots", 404, "sandbox.not_found")
+
+
+def test_while_it_is_deleted(sandbox: Make) -> None:
+    """Either one comes first."""
+    s = sandbox()
+    answers: list[int] = []
+    thread = threading.Thread(target=lambda: answers.append(s.api.request("POST", f"{s.path}/snapshots").status_code))
+    thread.start()
+    s.delete()
+    thread.join(60)
+    assert answers[0] in (201, 404, 409, 503)
+    left = s.api.snapshots(sandbox_id=s.id)
+    assert len(left) == (answers[0] == 201)
+    for taken in left:
+        copy = s.api.restore(taken)
+        assert copy.output("echo whole") == "whole\n"
+        copy.delete()
+        s.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+
+
+# ---- the machine dies in the middle ----
+
+
+def test_qemu_killed_during_the_capture(make_daemon: MakeDaemon) -> None:
+    """The call fails and says why, the sandbox has failed, the others never notice."""
+    d = make_daemon().wait_ready()
+    s, other = d.api.create(), d.api.create("base")
+    kernel = s.session()
+    kernel.ok("import numpy as np\nbig = np.ones(30_000_000)")
+    vm = d.vm_of(s.id)
+    snapshots = d.data_dir / "snapshots"
+    answers: list[tuple[int, str]] = []
+
+    def take() -> None:
+        response = d.api.request("POST", f"{s.path}/snapshots")
+        answers.append((response.status_code, response.text))
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    while thread.is_alive() and not any(p.stat().st_size > 1 << 20 for p in snapshots.glob(".new-*/delta")):
+        pass
+    os.kill(vm, signal.SIGKILL)
+    thread.join(60)
+    status, text = answers[0]
+    if status == 201:
+        pytest.skip("the capture was quicker than the signal")
+    assert status in (500, 503), text
+    assert "hint" not in text
+    d.wait_log("sandbox failed", sandbox=s.id, seconds=10)
+    assert s.info()["status"] == "failed"
+    assert d.api.snapshots() == {}
+    assert list(snapshots.iterdir()) == []
+    assert other.output("echo never noticed") == "never noticed\n"
+    d.stop()
+    d.check_clean()
+
+
+@pytest.mark.parametrize("call", ["snapshots", "fork", "hibernate", "pause"])
+def test_qemu_stopped_and_killed(make_daemon: MakeDaemon, call: str) -> None:
+    """Whatever was asked of a machine that never answers and then dies: an answer, and no sandbox that only seems to run."""
+    d = make_daemon().wait_ready()
+    s, other = d.api.create("base"), d.api.create("base")
+    vm = d.vm_of(s.id)
+    os.kill(vm, signal.SIGSTOP)
+    answers: list[tuple[int, str]] = []
+
+    def ask() -> None:
+        response = d.api.request("POST", f"{s.path}/{call}")
+        answers.append((response.status_code, response.text))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    assert other.output("echo not held up") == "not held up\n"
+    os.kill(vm, signal.SIGKILL)
+    thread.join(30)
+    assert answers[0][0] in (500, 503), answers
+    d.wait_log("sandbox failed", sandbox=s.id, seconds=10)
+    assert s.info()["status"] == "failed"
+    assert "signal 9" in s.info()["failure"]
+    assert other.output("echo fine") == "fine\n"
+    assert not list((d.data_dir / "snapshots").iterdir())
+    assert not list((d.data_dir / "forks").iterdir())
+    d.stop()
+    d.check_clean()
+
+
+# ---- on the disk ----
+
+
+def test_after_restarts(make_daemon: MakeDaemon) -> None:
+    """Of the daemon by SIGKILL and by SIGTERM; half-written ones are cleared away, lost ones are forgotten."""
+    d = make_daemon().wait_ready()
+    s = d.api.create(env={"WORD": "kept"})
+    kernel = s.session()
+    kernel.ok("x = 41")
+    kept, lost = s.snapshot(), s.snapshot()
+    d.kill()
+    snapshots = d.data_dir / "snapshots"
+    shutil.rmtree(snapshots / lost["id"])
+    for name in (".new-x", UNKNOWN):
+        shutil.copytree(snapshots / kept["id"], snapshots / name)
+    (snapshots / "stray").write_text("no folder")
+    d = make_daemon(d.data_dir).wait_ready()
+    d.wait_log("a snapshot's folder is gone: it is forgotten", snapshot=lost["id"])
+    assert d.api.snapshots() == {kept["id"]: kept}
+    assert [p.name for p in snapshots.iterdir()] == [kept["id"]]
+    d.api.refused("POST", "/v1/sandboxes", 404, "snapshot.not_found", json={"from_snapshot": UNKNOWN})
+    d.api.restore(kept["id"]).delete()
+    assert d.stop() == 0
+    d.check_clean()
+    d = make_daemon(d.data_dir).wait_ready()
+    assert d.api.list() == []
+    copy = d.api.restore(kept["id"])
+    assert copy.same(kernel).text("x") == "41"
+    assert copy.output("echo $WORD") == "kept\n"
+    d.stop()
+    d.check_clean()
+
+
+def test_of_another_daemon(original: Original, make_daemon: MakeDaemon) -> None:
+    """Its id says nothing here, and neither does its folder."""
+    d = make_daemon().wait_ready()
+    d.api.refused("POST", "/v1/sandboxes", 404, "snapshot.not_found", json={"from_snapshot": original.id})
+    d.api.refused("GET", f"/v1/snapshots/{original.id}", 404, "snapshot.not_found")
+    d.stop()
+
+
+def flip(path: Path) -> None:
+    """One bit, in the middle of what is not zero."""
+    data = path.read_bytes()
+    at = next(i for i in range(len(data) // 2, len(data)) if data[i])
+    with path.open("r+b") as f:
+        f.seek(at)
+        f.write(bytes([data[at] ^ 1]))
+
+
+def test_one_flipped_bit(make_daemon: MakeDaemon) -> None:
+    """In any of its files: refused, with nothing left of the attempt; never a wrong machine."""
+    d = make_daemon().wait_ready()
+    s = d.api.create("base")
+    s.write("/workspace/f", os.urandom(100_000))
+    taken, other = s.snapshot()["id"], s.snapshot()["id"]
+    folder = d.data_dir / "snapshots" / taken
+    running = d.folders()
+    for restart in (False, True):
+        for name in ("delta", "devices", "scratch.ext4"):
+            shutil.copy2(folder / name, folder.parent.parent / "whole")
+            flip(folder / name)
+            if restart:
+                d.kill()
+                d = make_daemon(d.data_dir).wait_ready()
+            answer = d.api.refused("POST", "/v1/sandboxes", 500, "snapshot.damaged", json={"from_snapshot": taken})
+            assert "damaged" in answer["error"], name
+            assert d.folders() == running
+            assert len(d.vms()) == 1
+            d.api.restore(other).delete()
+            shutil.copy2(folder.parent.parent / "whole", folder / name)
+            d.api.restore(taken).delete()
+    d.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+    d.stop()
+    d.check_clean()
+
+
+@pytest.mark.parametrize("name", ["delta", "devices", "scratch.ext4"])
+@pytest.mark.parametrize("how", ["cut", "empty", "missing", "longer"])
+def test_a_damaged_file(api: Api, daemon: Daemon, original: Original, name: str, how: str) -> None:
+    path = daemon.data_dir / "snapshots" / original.id / name
+    whole = path.with_name("whole")
+    running = daemon.vms()
+    path.rename(whole)
+    try:
+        if how != "missing":
+            shutil.copyfile(whole, path)
+            os.truncate(path, {"cut": whole.stat().st_size - 1, "empty": 0, "longer": whole.stat().st_size + 1}[how])
+        response = api.request("POST", "/v1/sandboxes", json={"from_snapshot": original.id})
+        assert response.status_code == 500, response.text
+        assert daemon.vms() == running
+    finally:
+        whole.replace(path)
+
+
+def test_disk_full(small_disk: tuple[Daemon, Path]) -> None:
+    """Nothing is registered, nothing is left, the parent runs on; and when there is room it works (S11)."""
+    d, disk = small_disk
+    s = d.api.create()
+    kernel = s.session()
+    kernel.ok("x = 5")
+    filler = fill(disk)
+    for leave in (0, 1 << 20, 8 << 20):
+        os.truncate(filler, max(0, filler.stat().st_size - leave))
+        answer = d.api.refused("POST", f"{s.path}/snapshots", 507, "no_space")
+        assert "space" in answer["error"].lower()
+        assert d.api.snapshots() == {}
+        assert list((disk / "snapshots").iterdir()) == []
+        assert s.status() == "running"
+        assert kernel.text("x") == "5"
+        fill(disk)
+    filler.unlink()
+    taken = s.snapshot()["id"]
+    s.delete()
+    copy = d.api.restore(taken)
+    assert copy.same(kernel).text("x") == "5"
+    d.stop()
+    d.check_clean()
+
+
+def test_disk_full_in_the_guest(sandbox: Make) -> None:
+    """Nothing to the host: the snapshot is taken, and the copy is as full (S11)."""
+    s = sandbox("base")
+    s.exec("dd if=/dev/zero of=/workspace/big bs=1M", timeout_seconds=100)
+    taken = s.snapshot()["id"]
+    copy = s.api.restore(taken)
+    try:
+        assert copy.exec("head -c 9999999 /dev/zero > /workspace/more")["exit_code"] != 0
+        copy.output("rm -f /workspace/big /workspace/more && echo fine > /workspace/small")
+    finally:
+        copy.discard()
+        s.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+
+
+# ---- and its template ----
+
+
+@pytest.fixture
+def base_only(tmp_path: Path) -> Path:
+    """A templates' folder of our own with `base` alone."""
+    folder = tmp_path / "templates"
+    version = (templates() / "base" / "current").resolve()
+    target = folder / "base" / version.name
+    target.parent.mkdir(parents=True)
+    subprocess.run(["cp", "-a", "--reflink=auto", "--sparse=always", str(version), str(target)], check=True)
+    (target.parent / "current").symlink_to(version.name)
+    return folder
+
+
+def rebuilt(folder: Path) -> str:
+    """What a build of a new version does: another folder, and the name points there."""
+    base = folder / "base"
+    old = (base / "current").resolve()
+    new = base / ("f" * len(old.name))
+    shutil.copytree(old, new, copy_function=os.link)
+    (base / "next").symlink_to(new.name)
+    (base / "next").replace(base / "current")
+    return old.name
+
+
+def test_a_template_that_a_snapshot_stands_on(make_daemon: MakeDaemon, base_only: Path) -> None:
+    d = make_daemon(template_dir=base_only).wait_ready()
+    s = d.api.create("base")
+    s.write("/workspace/f", "data")
+    taken = s.snapshot()["id"]
+    s.delete()
+    answer = d.api.refused("DELETE", "/v1/templates/base", 409, "conflict")
+    assert taken in answer["error"]
+    assert "1 snapshot" in answer["error"]
+    copy = d.api.restore(taken)
+    assert copy.read("/workspace/f") == b"data"
+    copy.delete()
+    d.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+    d.api.call("DELETE", "/v1/templates/base", want=204)
+    d.api.refused("POST", "/v1/sandboxes", 400, "template.unknown", json={"template": "base"})
+    d.stop()
+    d.check_clean()
+
+
+def test_a_template_removed_by_force(make_daemon: MakeDaemon, base_only: Path) -> None:
+    """It has no name any more; the snapshot has what it needs."""
+    d = make_daemon(template_dir=base_only).wait_ready()
+    s = d.api.create("base")
+    s.write("/workspace/f", "data")
+    taken = s.snapshot()["id"]
+    s.hibernate()
+    d.api.call("DELETE", "/v1/templates/base", want=204, params={"force": "true"})
+    d.api.refused("POST", "/v1/sandboxes", 400, "template.unknown", json={"template": "base"})
+    copy = d.api.restore(taken)
+    assert copy.read("/workspace/f") == b"data"
+    copy.delete()
+    assert s.read("/workspace/f") == b"data"
+    s.delete()
+    d.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+    d.api.call("POST", "/v1/gc")
+    assert not (base_only / "base").exists()
+    d.stop()
+    d.check_clean()
+
+
+def test_a_template_that_is_built_anew(make_daemon: MakeDaemon, base_only: Path) -> None:
+    """The snapshot goes on with its version, a create takes the new one; gc keeps the one, and later removes it."""
+    d = make_daemon(template_dir=base_only).wait_ready()
+    s = d.api.create("base")
+    s.write("/workspace/f", "data")
+    taken = s.snapshot()
+    old = rebuilt(base_only)
+    assert taken["template_version"] == old
+    d.api.call("POST", "/v1/gc")
+    s.delete()
+    d.api.call("POST", "/v1/gc")
+    copy = d.api.restore(taken["id"])
+    assert copy.read("/workspace/f") == b"data"
+    again = copy.snapshot()
+    assert again["template_version"] == old
+    copy.delete()
+    new = d.api.create("base")
+    other = new.snapshot()
+    assert other["template_version"] != old
+    new.delete()
+    for each in (taken, again, other):
+        assert (base_only / "base" / old).exists() is (each is not other)
+        d.api.call("DELETE", f"/v1/snapshots/{each['id']}", want=204)
+        d.api.call("POST", "/v1/gc")
+    d.stop()
+    d.check_clean()
+
+
+# ---- the daemon dies in the middle ----
+
+CAPTURE = ["capture.paused", "capture.devices", "capture.memory", "capture.disk"]
+SNAPSHOT = [
+    "snapshot.sealed",
+    "snapshot.synced",
+    "snapshot.renamed",
+    "snapshot.held",
+    "snapshot.registered",
+]
+FORK = ["fork.captured", "fork.child", "fork.made"]
+HIBERNATE = ["hibernate.synced", "hibernate.noted", "hibernate.ended"]
+WAKE = ["wake.disk", "wake.restored", "wake.noted"]
+
+
+class Killed:
+    """A sandbox whose daemons are killed, each at a point, and followed by the next."""
+
+    def __init__(self, make_daemon: MakeDaemon, points: list[str]) -> None:
+        if not has_fault_points():
+            pytest.skip("the program was built without -Dfaults=true")
+        self.make = make_daemon
+        self.points = points
+        self.daemon = make_daemon(env={"PANDASTACK_FAULT": points[0]}).wait_ready()
+        self.sandbox = self.daemon.api.create()
+        self.kernel = self.sandbox.session()
+        self.kernel.ok("n = 0")
+        self.n = 0
+
+    def each(self, call: str, json: object = None) -> Iterator[str]:
+        """For each point: the call has killed the daemon there, and the next runs."""
+        for at, point in enumerate(self.points):
+            if json is None and call == "wake":
+                self.sandbox.hibernate()
+            with pytest.raises(OSError):  # the connection breaks; any answer is a point that was not met
+                raise AssertionError(self.daemon.api.call("POST", f"{self.sandbox.path}/{call}", json=json))
+            assert self.daemon.wait() == -signal.SIGKILL
+            following = self.points[at + 1] if at + 1 < len(self.points) else "none"
+            self.daemon = self.make(self.daemon.data_dir, env={"PANDASTACK_FAULT": following}).wait_ready()
+            self.sandbox = self.daemon.api.sandbox(self.sandbox.id)
+            yield point
+
+    def check(self, point: str, status: str | None = "running") -> None:
+        """It has its state and goes on, and nothing half-made is left."""
+        d, s = self.daemon, self.sandbox
+        if status:
+            assert s.status() == status, point
+        self.n += 1
+        assert s.same(self.kernel).text("n += 1; n") == str(self.n), point
+        assert s.output("echo fine") == "fine\n"
+        snapshots = d.data_dir / "snapshots"
+        assert list((d.data_dir / "forks").iterdir()) == [], point
+        assert {p.name for p in snapshots.iterdir()} == set(d.api.snapshots()), point
+        assert set(d.folders()) == {x["id"] for x in d.api.list()}, point
+        assert len(d.vms()) == len(d.folders()), point
+
+    def end(self) -> None:
+        self.daemon.stop()
+        self.daemon.check_clean()
+
+
+def test_killed_in_the_middle_of_a_snapshot(make_daemon: MakeDaemon) -> None:
+    """The snapshot is whole or not there."""
+    k = Killed(make_daemon, [*CAPTURE, *SNAPSHOT])
+    for point in k.each("snapshots"):
+        k.check(point)
+        taken = list(k.daemon.api.snapshots())
+        assert len(taken) == (point == "snapshot.registered"), point
+        for each in taken:
+            copy = k.daemon.api.restore(each)
+            assert copy.same(k.kernel).text("n") == str(k.n - 1)
+            copy.delete()
+    k.end()
+
+
+def test_killed_in_the_middle_of_a_delete_of_a_snapshot(make_daemon: MakeDaemon) -> None:
+    if not has_fault_points():
+        pytest.skip("the program was built without -Dfaults=true")
+    d = make_daemon(env={"PANDASTACK_FAULT": "snapshot.forgotten"}).wait_ready()
+    taken = d.api.create("base").snapshot()["id"]
+    with pytest.raises(OSError):
+        d.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
+    d.wait()
+    d = make_daemon(d.data_dir).wait_ready()
+    assert d.api.snapshots() == {}
+    assert list((d.data_dir / "snapshots").iterdir()) == []
+    d.stop()
+    d.check_clean()
+
+
+def test_killed_in_the_middle_of_a_fork(make_daemon: MakeDaemon) -> None:
+    """Children that are there are whole."""
+    k = Killed(make_daemon, [*CAPTURE, *FORK])
+    for point in k.each("fork-tree", {"count": 3}):
+        k.check(point)
+        for info in k.daemon.api.list():
+            if info["id"] == k.sandbox.id:
+                continue
+            assert info["parent"] == k.sandbox.id
+            child = k.daemon.api.sandbox(info["id"])
+            assert child.same(k.kernel).text("n") == str(k.n - 1)
+            child.delete()
+    k.end()
+
+
+def test_killed_in_the_middle_of_a_hibernation(make_daemon: MakeDaemon) -> None:
+    k = Killed(make_daemon, [*CAPTURE, *HIBERNATE])
+    for point in k.each("hibernate"):
+        k.check(point, "hibernated" if point in HIBERNATE[1:] else "running")
+    k.end()
+
+
+def test_killed_in_the_middle_of_a_wake(make_daemon: MakeDaemon) -> None:
+    k = Killed(make_daemon, WAKE)
+    for point in k.each("wake"):
+        k.check(point, "running" if point == WAKE[-1] else "hibernated")
+    k.end()
