@@ -26,7 +26,7 @@
 #include "base/spawn.h"
 #include "base/str.h"
 #include "core/sandbox_internal.h"
-#include "engine/memory_delta.h"
+#include "core/state_dir.h"
 
 enum {
 	/* Until the agent has confirmed its identity; a restored machine takes 0.2 s. */
@@ -614,8 +614,7 @@ int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err
 int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
 {
 	_cleanup_free_ char *dir = fs_join(sb->dir, "hibernated");
-	_cleanup_free_ char *delta = fs_join(dir, "delta"),
-			    *disk = fs_join(sb->dir, "scratch.ext4");
+	_cleanup_free_ char *disk = fs_join(sb->dir, "scratch.ext4");
 	enum sandbox_state before = sandbox_state_of(sb);
 	struct capture_stats stats;
 	int r = fs_remove_tree(dir, err);
@@ -629,7 +628,7 @@ int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct e
 			sandbox_state_name(sandbox_state_of(sb)));
 	r = sandbox_capture(sb, ops, dir, before == SANDBOX_PAUSED, true, &stats, err);
 	if (r == 0)
-		r = delta_seal(delta, err);
+		r = state_seal(dir, err);
 	if (r == 0)
 		r = fs_sync_tree(dir, err);
 	/* From here on a daemon that starts after a crash wakes it from the folder. */
@@ -664,7 +663,9 @@ int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 	int r;
 
 	(void)unlink(own_disk); /* of an attempt that failed */
-	r = fs_clone(disk, own_disk, 0600, err);
+	r = state_check(dir, err);
+	if (r == 0)
+		r = fs_clone(disk, own_disk, 0600, err);
 	fault_point("wake.disk");
 	if (r == 0)
 		r = restore(sb, hub, ops, &source, NULL, false, err);

@@ -104,6 +104,32 @@ int state_hash_file(const char *path, char ret[STATE_HASH_SIZE], struct err *err
 	return 0;
 }
 
+int state_seal(const char *dir, struct err *err)
+{
+	_cleanup_free_ char *delta = fs_join(dir, "delta"), *path = fs_join(dir, "hash");
+	char hash[STATE_HASH_SIZE];
+	int r = delta_seal(delta, err);
+
+	if (r == 0)
+		r = state_hash(dir, hash, err);
+	return r == 0 ? fs_write_atomic(path, hash, strlen(hash), 0600, err) : r;
+}
+
+int state_check(const char *dir, struct err *err)
+{
+	_cleanup_free_ char *path = fs_join(dir, "hash"), *text = NULL;
+	char hash[STATE_HASH_SIZE];
+	size_t len;
+	int r = fs_read(path, STATE_HASH_SIZE, &text, &len, err);
+
+	if (r == 0)
+		r = state_hash(dir, hash, err);
+	if (r == 0 && strcmp(text, hash) != 0)
+		r = err_set(err, ERR_SNAPSHOT_DAMAGED, -EBADMSG,
+			"%s is damaged: its files are not what was written", dir);
+	return r;
+}
+
 int state_flatten(const char *dir, const char *base_memory, uint64_t bytes, struct err *err)
 {
 	_cleanup_free_ char *memory = fs_join(dir, "memory"), *delta = fs_join(dir, "delta");

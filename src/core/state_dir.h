@@ -17,6 +17,11 @@ int state_hash(const char *dir, char ret[STATE_HASH_SIZE], struct err *err);
 /* The same of one file. */
 int state_hash_file(const char *path, char ret[STATE_HASH_SIZE], struct err *err);
 
+/* Puts the hashes of everything into the folder, for a state that has no row to keep one; and compares:
+ * ERR_SNAPSHOT_DAMAGED. The delta is compared when it is read. */
+int state_seal(const char *dir, struct err *err);
+int state_check(const char *dir, struct err *err);
+
 /* Makes `memory` (that of the folder, else base_memory, of `bytes`) with the delta in it, in place of the delta: copies of
  * the machine then share its pages. */
 int state_flatten(const char *dir, const char *base_memory, uint64_t bytes, struct err *err);

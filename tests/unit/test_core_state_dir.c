@@ -147,6 +147,25 @@ static void test_flatten_damaged(void **state)
 	assert_int_equal(err.kind, ERR_SNAPSHOT_DAMAGED);
 }
 
+static void test_seal(void **state)
+{
+	_cleanup_free_ char *dir = make_dir(*state, "d");
+	struct err err = {0};
+
+	put(dir, "devices", 0, "dev", true);
+	put(dir, "scratch.ext4", 5, "disk", true);
+	put_delta(dir);
+	assert_int_equal(state_check(dir, &err), -ENOENT);
+	assert_int_equal(state_seal(dir, NULL), 0);
+	assert_int_equal(state_check(dir, NULL), 0);
+	put(dir, "scratch.ext4", 5, "diSk", true);
+	assert_int_equal(state_check(dir, &err), -EBADMSG);
+	assert_int_equal(err.kind, ERR_SNAPSHOT_DAMAGED);
+	put(dir, "scratch.ext4", 5, "disk", true);
+	put(dir, "hash", 0, "0", true);
+	assert_int_equal(state_check(dir, NULL) < 0, 1);
+}
+
 static void test_clone(void **state)
 {
 	_cleanup_free_ char *a = make_dir(*state, "a"), *b = make_dir(*state, "b");
@@ -174,6 +193,7 @@ int main(void)
 		scratch_test(test_flatten),
 		scratch_test(test_flatten_shared),
 		scratch_test(test_flatten_damaged),
+		scratch_test(test_seal),
 		scratch_test(test_clone),
 	};
 
