@@ -380,6 +380,9 @@ static void finish_dead(struct run *run, int status, bool out_of_memory)
 	} else {
 		(void)snprintf(reason, sizeof(reason), "the kernel exited with code %d",
 			WEXITSTATUS(status));
+		if (WEXITSTATUS(status))
+			(void)json_object_set_new(answer, "exit_code",
+				json_integer(WEXITSTATUS(status)));
 	}
 	if (WIFSIGNALED(status))
 		(void)json_object_set_new(answer, "signal", json_integer(WTERMSIG(status)));

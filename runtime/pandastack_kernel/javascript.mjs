@@ -74,7 +74,7 @@ class SystemExit extends Error {
 	#code;
 
 	constructor(code) {
-		super(`process.exit(${code ?? ''}) does not end the kernel`);
+		super(`${code ?? 0}`); // the words of Python's
 		this.#code = Number(code) & 0xff;
 	}
 

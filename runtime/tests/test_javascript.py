@@ -188,8 +188,8 @@ def test_standard_input_is_at_its_end(shared: KernelClient) -> None:
 def test_background_work(kernel: KernelClient) -> None:
     kernel.ok("let n = 0; const ticking = new Promise(r => setInterval(() => ++n === 3 && r(n), 1)); undefined")
     assert kernel.ok("await ticking").text == "3"
-    kernel.ok("setTimeout(() => console.log('later'), 1); undefined")
-    assert kernel.ok("await new Promise(r => setTimeout(r, 50))").stdout == "later\n"
+    kernel.ok("let release; new Promise(r => { release = r }).then(() => console.log('later')); undefined")
+    assert kernel.ok("release(); await new Promise(setImmediate)").stdout == "later\n"
 
 
 def test_what_cells_break_by_accident(kernel: KernelClient) -> None:
@@ -545,7 +545,7 @@ def test_exit_does_not_end_the_kernel(kernel: KernelClient) -> None:
     kernel.ok("let x = 1")
     error = kernel.run("console.log('a');\nprocess.exit(3); console.log('b')").error
     assert (error["name"], error["line"]) == ("SystemExit", 2)
-    assert "process.exit(3)" in error["value"]
+    assert error["value"] == "3"
     assert kernel.run(f"setTimeout(() => process.exit(), 1); {NEVER}").error["name"] == "SystemExit"
     assert kernel.ok("x").text == "1"
 

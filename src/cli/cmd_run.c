@@ -26,6 +26,7 @@ struct run {
 	const char *file; /* "-": stdin; NULL with `code` */
 	const char *code;
 	const char *template;
+	const char *language; /* NULL: as the file's name says */
 	const char *chart_dir;
 	int64_t timeout_ms;
 	bool keep;
@@ -131,6 +132,26 @@ static int create(struct run *run, struct err *err)
 	return 0;
 }
 
+/* What a file's name says it is in; Python where it says nothing. */
+static const char *language_of(const char *file)
+{
+	static const char *const suffixes[][2] = {
+		{".js", "javascript"},
+		{".mjs", "javascript"},
+		{".sh", "bash"},
+		{".bash", "bash"},
+		{".R", "R"},
+		{".r", "R"},
+	};
+	const char *suffix = file ? strrchr(file, '.') : NULL;
+
+	for (size_t i = 0; suffix && i < ARRAY_SIZE(suffixes); i++) {
+		if (strcmp(suffix, suffixes[i][0]) == 0)
+			return suffixes[i][1];
+	}
+	return "python";
+}
+
 static int open_session(struct run *run, struct err *err)
 {
 	_cleanup_free_ char *path = sandbox_path(run->sandbox, "/repl/sessions");
@@ -139,7 +160,9 @@ static int open_session(struct run *run, struct err *err)
 	const char *id;
 	int r;
 
-	r = client_json(run->client, "POST", path, json_pack("{s:s}", "language", "python"),
+	r = client_json(run->client, "POST", path,
+		json_pack("{s:s}", "language",
+			run->language ? run->language : language_of(run->file)),
 		&answer, err);
 	if (r < 0)
 		return r;
@@ -232,6 +255,9 @@ int cmd_run(int argc, char **argv, struct err *err)
 	};
 	const struct opt opts[] = {
 		{'c', "code", "CODE", "run this instead of a file", .text = &run.code},
+		{'l', "language", "NAME",
+			"python, javascript, bash, R, …; else as the file's name says (python)",
+			.text = &run.language},
 		{'t', "template", "NAME", "what the sandbox is made from (code-interpreter)",
 			.text = &run.template},
 		{'o', "out", "DIR", "save charts here: chart-1.png, chart-2.svg, …",
@@ -243,13 +269,15 @@ int cmd_run(int argc, char **argv, struct err *err)
 	};
 	const struct opts_spec spec = {
 		.usage = "run [FILE | - | -c CODE] [options]",
-		.about = "Runs Python code in a new sandbox, shows its output as it comes, and\n"
-			 "deletes the sandbox. Without a file, or for '-', the code is read from\n"
-			 "stdin. The exit status is the code's: 0, 1 after an exception, or that\n"
+		.about = "Runs code in a new sandbox, shows its output as it comes, and deletes\n"
+			 "the sandbox. Without a file, or for '-', the code is read from stdin.\n"
+			 "The exit status is the code's: 0, 1 after an exception, or that\n"
 			 "of sys.exit(). Ctrl-C interrupts the code; a second Ctrl-C ends it and\n"
 			 "the sandbox at once.\n",
 		.examples = "  pandastack run -c 'print(6 * 7)'\n"
 			    "  pandastack run analysis.py --out charts\n"
+			    "  pandastack run server.test.js\n"
+			    "  pandastack run -l bash -c 'uname -a'\n"
 			    "  echo 'import sys; sys.exit(3)' | pandastack run; echo $?\n",
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),

@@ -587,10 +587,23 @@ static int qemu_unpause(struct vm *vm, struct err *err)
 	return command(vm, "cont", NULL, err);
 }
 
+/* QEMU says of any failure to write that an IO error has occurred. */
+static bool disk_is_full(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int e = fd < 0 ? errno : posix_fallocate(fd, 0, MIB(1)); /* more than devices take */
+
+	return e == ENOSPC || e == EDQUOT;
+}
+
 static int qemu_save_devices(struct vm *vm, const char *path, struct err *err)
 {
-	return command(vm, "xen-save-devices-state",
+	int r = command(vm, "xen-save-devices-state",
 		json_pack("{s:s, s:b}", "filename", path, "live", 0), err);
+
+	if (r == -EREMOTEIO && disk_is_full(path))
+		r = err_set_errno(err, -ENOSPC, "can't write %s", path);
+	return r;
 }
 
 static int qemu_save_memory(struct vm *vm, uint64_t memory_bytes, const char *path,

@@ -57,6 +57,9 @@ static int next_object(struct qmp *qmp, int64_t deadline_ms, json_t **ret)
 		n = recv(qmp->fd, qmp->in.data + qmp->in.len, 4096, MSG_DONTWAIT);
 		if (n == 0)
 			return -EPIPE;
+		/* It died with a command of ours unread. ECONNRESET would say that an HTTP client is gone. */
+		if (n < 0 && errno == ECONNRESET)
+			return -EPIPE;
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			return -errno;
 		if (n > 0)

@@ -203,6 +203,7 @@ def test_K20_exit_keeps_the_variables(kernel: Session, code: str, exit_code: int
     kernel.ok("kept = 1")
     got = kernel.run(code)
     assert got["error_name"] == "SystemExit"
+    assert got["exit_code"] == (exit_code or 1)
     assert got["state_lost"] is False
     assert kernel.text("kept") == "1"
 
@@ -220,7 +221,7 @@ def test_K20_death_of_the_kernel(kernel: Session, code: str, signal: int | None,
     kernel.ok("kept = 1")
     got = kernel.run(f"print('last words')\n{code}")
     assert got["status"] == "died"
-    assert got["exit_code"] == 1
+    assert got["exit_code"] == (1 if signal else 3)
     assert got["stdout"] == "last words\n"
     assert got["state_lost"] is True
     assert words in got["reason"]

@@ -85,6 +85,18 @@ def test_run_exit_status_is_the_codes(cli: Cli) -> None:
     assert "ZeroDivisionError: division by zero" in done.stderr
 
 
+def test_run_other_languages(cli: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "script.mjs"
+    script.write_text("import { EOL } from 'node:os'\nconsole.log(EOL.length)\nprocess.exit(4)\n")
+    done = cli.run("run", str(script))
+    assert (done.returncode, done.stdout) == (4, "1\n")
+    done = cli.run("run", "--language", "bash", "-c", "echo $((6 * 7)); exit 3")
+    assert (done.returncode, done.stdout) == (3, "42\n")
+    done = cli.run("run", "-l", "cobol", "-c", "x")
+    assert done.returncode == 2
+    assert "python, javascript, bash" in done.stderr
+
+
 def test_run_saves_charts(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "charts"
     cli.ok("run", "--out", str(out), "-c", "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()")
