@@ -3,11 +3,13 @@
 
 The rule is CPython's own for ``os.fork``: the global generators are seeded again from the operating system;
 a generator that the user made (``random.Random(1)``, ``numpy.random.default_rng(1)``) is left alone.
+OpenSSL's is one of the process, which only notices a fork of its own: it gets entropy, and starts again from that.
 ``uuid4``, ``secrets`` and ``os.urandom`` keep no state. String hashes are the same in all copies.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 
@@ -21,6 +23,10 @@ _GLOBAL_GENERATORS = (
 def reseed() -> None:
     """Seed the global generators of ``random`` and of the libraries that are loaded."""
     random.seed()
+    openssl = sys.modules.get("_ssl")
+    if openssl is not None:
+        fresh = os.urandom(48)
+        openssl.RAND_add(fresh, float(len(fresh)))
     for name, function in _GLOBAL_GENERATORS:
         module = sys.modules.get(name)
         if module is not None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
+import sys
 import time
+import types
 
 import pytest
 from conftest import KernelClient, Zygote, recv_frame
 
-from pandastack_kernel import frames
+from pandastack_kernel import frames, reseed
 
 RANDOM = (
     "import random, uuid, secrets, sys\n"
@@ -57,6 +60,19 @@ def test_reseed_on_request(kernel: KernelClient) -> None:
     assert frame[0] == frames.RESEEDED
     assert kernel.ok("random.random() != a, numpy.random.rand() != 0.417022004702574").text == "(True, True)"
     assert kernel.ok("own.random()").text == expected
+
+
+def test_reseed_of_openssl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It draws from a state of the process: a copy of the machine has to add something of its own."""
+    given: list[tuple[bytes, float]] = []
+    fake = types.SimpleNamespace(RAND_add=lambda data, entropy: given.append((data, entropy)))
+    monkeypatch.setitem(sys.modules, "_ssl", fake)
+    state = random.getstate()
+    reseed.reseed()
+    reseed.reseed()
+    random.setstate(state)
+    assert [(len(data), entropy) for data, entropy in given] == [(48, 48.0)] * 2
+    assert given[0] != given[1]
 
 
 def test_kernel_is_its_own_session_and_our_child(kernel: KernelClient) -> None:

@@ -621,14 +621,6 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	return 0;
 }
 
-static int end_one(struct sandbox *sb, void *user)
-{
-	struct core *core = user;
-
-	(void)core_delete(core, sb, NULL); /* always ends with it gone */
-	return 0;
-}
-
 /* Lets the machine run on, but forgets the handle. After a start that failed some are still CREATING. */
 static int let_go(struct sandbox *sb, void *user)
 {
@@ -636,6 +628,20 @@ static int let_go(struct sandbox *sb, void *user)
 
 	sandbox_detach(sb, true, "the daemon ends");
 	remove_from_list(core, sb);
+	return 0;
+}
+
+/* What is hibernated, or persistent and so can be, is there for the next daemon; all else ends. */
+static int end_one(struct sandbox *sb, void *user)
+{
+	struct core *core = user;
+	bool stays = sandbox_state_of(sb) == SANDBOX_HIBERNATED;
+
+	if (atomic_load(&sb->persistent) && core_hibernate(core, sb, NULL) == 0)
+		stays = true;
+	if (stays)
+		return let_go(sb, core);
+	(void)core_delete(core, sb, NULL); /* always ends with it gone */
 	return 0;
 }
 

@@ -34,7 +34,8 @@ struct core_config {
  * machines still run, and clears away what is left of others. */
 int core_new(const struct core_config *config, struct core **ret, struct err *err);
 
-/* keep: the machines run on for the next daemon; else they are ended and their folders removed. */
+/* keep: the machines run on for the next daemon; else they are ended and their folders removed, but for what is hibernated
+ * or, being persistent, is hibernated now. */
 struct core *core_free(struct core *core, bool keep);
 
 /* What POST /v1/sandboxes asks for. */

@@ -38,9 +38,13 @@ void fork_result_done(struct fork_result *r)
 /* The parent's, under the client's, under what tells the children of a tree apart. */
 static json_t *child_metadata(const struct forking *f, unsigned int i)
 {
+	static const char *const of_tree[] = {"fork_tree_id", "fork_parent_id", "fork_index"};
 	json_t *metadata = json_deep_copy(f->parent->metadata);
 	char index[12];
 
+	/* A child of one in a tree is not in that tree: a promotion must not end it. */
+	for (size_t k = 0; k < ARRAY_SIZE(of_tree); k++)
+		(void)json_object_del(metadata, of_tree[k]);
 	if (f->spec->metadata)
 		(void)json_object_update(metadata, (json_t *)(uintptr_t)f->spec->metadata);
 	if (f->spec->tree) {

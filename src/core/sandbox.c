@@ -846,18 +846,24 @@ int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int ha
 int sandbox_explain(struct sandbox *sb, struct err *err)
 {
 	struct timespec deadline = clock_deadline(DEATH_NOTICE_MS);
+	bool hibernated;
 	char why[256];
 	int r = 0;
 
 	pthread_mutex_lock(&sb->lock);
-	while (sb->state == SANDBOX_RUNNING && r == 0)
+	/* A link that was ended on purpose may have a successor already, which is not broken. */
+	while (sb->state == SANDBOX_RUNNING && atomic_load(&sb->broken_ms) && r == 0)
 		r = pthread_cond_timedwait(&sb->changed, &sb->lock, &deadline);
 	pthread_mutex_unlock(&sb->lock);
 	/* The link is broken, yet the machine runs: it is of no use to anybody. */
 	if (r == ETIMEDOUT)
 		(void)sandbox_fail(sb, err_msg(err));
 	pthread_mutex_lock(&sb->lock);
+	hibernated = !sb->failure && sb->state != SANDBOX_STOPPING && sb->state != SANDBOX_DELETED;
 	(void)snprintf(why, sizeof(why), "%s", sb->failure ? sb->failure : "it was deleted");
 	pthread_mutex_unlock(&sb->lock);
+	if (hibernated)
+		return err_set(err, ERR_CONFLICT, -EPIPE,
+			"the sandbox was hibernated, and what ran for this request ended");
 	return err_set(err, ERR_SANDBOX_FAILED, -EPIPE, "the sandbox is gone: %s", why);
 }

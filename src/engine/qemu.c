@@ -151,8 +151,11 @@ static const char *state_dir(const struct vm_spec *spec)
 	return spec->state_dir ? spec->state_dir : spec->image->dir;
 }
 
+/* Only a captured state that has all its memory in a file may be without: one that lost its delta is no machine. */
 static bool has_delta(const struct vm_spec *spec)
 {
+	if (spec->state_dir && !has_file(spec->state_dir, "memory"))
+		return true;
 	return !spec->cold && has_file(state_dir(spec), "delta");
 }
 

@@ -92,6 +92,36 @@ def test_typescript(daemon: Daemon, run_ts: Callable[[str], str]) -> None:
     assert daemon.api.list() == before, "kill() ended it"
 
 
+def test_python_snapshot(daemon: Daemon, run_python: Callable[[str], str]) -> None:
+    """Between turns: what was loaded is loaded in both, without a line of setup."""
+    before = daemon.api.list()
+    tail = """
+from pandastack import CodeContext
+
+for other in (resumed, child):
+    assert CodeContext(other, ctx.id).run_code("int(data.a.sum())").text == "3"
+    other.kill()
+"""
+    load = "ctx.run_code(\"import pandas as pd; data = pd.DataFrame({'a': [1, 2]})\")\n"
+    run_python(block("pattern.py") + load + block("snapshot.py") + tail + block("cleanup.py"))
+    assert daemon.api.list() == before
+
+
+def test_typescript_snapshot(daemon: Daemon, run_ts: Callable[[str], str]) -> None:
+    before = daemon.api.list()
+    tail = """
+for (const other of [resumed, child]) {
+  const got = await new CodeContext(new Client(), other.id, ctx.id).runCode("int(data.a.sum())");
+  if (got.text !== "3") throw new Error(JSON.stringify(got));
+  await other.kill();
+}
+"""
+    load = "await ctx.runCode(\"import pandas as pd; data = pd.DataFrame({'a': [1, 2]})\");\n"
+    pattern = 'import { Client, CodeContext } from "@pandastack/sdk";\n' + block("pattern.ts")
+    run_ts(pattern + load + block("snapshot.ts") + tail + block("cleanup.ts"))
+    assert daemon.api.list() == before
+
+
 def with_training(code: str) -> str:
     changed = code.replace("pip install torch && python train.py", TRAIN)
     assert changed != code

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pandastack import (
     AuthError,
     BadRequestError,
     Client,
+    CodeContext,
     CommandFailed,
     NotFoundError,
     Sandbox,
@@ -221,6 +223,99 @@ def test_filesystem(box: Any, tmp_path: Path) -> None:
     fs.upload(tmp_path / "up", "/workspace/up")
     fs.download("/workspace/up", tmp_path / "down")
     assert (tmp_path / "down").read_bytes() == data
+
+
+def test_snapshot(client: Client, box: Any, ctx: Any) -> None:
+    """The default template that is sent along is ignored; variables are there."""
+    ctx.run_code("x = 41")
+    snap_id = box.snapshot()
+    assert client.snapshots.get(snap_id)["sandbox_id"] == box.id
+    assert snap_id in [s["id"] for s in client.snapshots.list()]
+    assert [s["id"] for s in client.snapshots.list(sandbox_id=box.id)] == [snap_id]
+    with Sandbox.create(from_snapshot=snap_id) as resumed, CodeContext(resumed, ctx.id) as same:
+        assert resumed.from_snapshot == snap_id
+        assert resumed.boot_mode == "snapshot"
+        assert same.run_code("x + 1").text == "42"
+    client.snapshots.delete(snap_id)
+    with pytest.raises(NotFoundError):
+        client.snapshots.get(snap_id)
+    with pytest.raises(NotFoundError):
+        Sandbox.create(from_snapshot=snap_id)
+
+
+def test_fork(box: Any, ctx: Any) -> None:
+    ctx.run_code("x = 41")
+    with box.fork(metadata={"branch": "a"}) as child:
+        assert child.id != box.id
+        assert child.metadata.items() >= {**box.metadata, "branch": "a"}.items()
+        assert child.boot_mode == "fork"
+        assert (child.cpu, child.memory_mb) == (box.cpu, box.memory_mb)
+        assert CodeContext(child, ctx.id).run_code("x + 1").text == "42"
+    assert ctx.run_code("x").text == "41"
+
+
+def test_fork_tree_and_promote(box: Any) -> None:
+    children = box.fork_tree(3, metadata={"branch": "b"})
+    try:
+        assert [c.metadata["fork_index"] for c in children] == ["0", "1", "2"]
+        assert {c.metadata["fork_parent_id"] for c in children} == {box.id}
+        winner = children[1]
+        assert winner.promote()["deleted"] == []
+        got = winner.promote(cleanup_siblings=True)
+        assert got["winner"] == winner.id
+        assert set(got["deleted"]) == {children[0].id, children[2].id}
+        assert winner.exec("echo alive").stdout == "alive\n"
+        with pytest.raises(NotFoundError):
+            Sandbox.get(children[0].id)
+        with pytest.raises(BadRequestError):
+            box.promote()
+        with pytest.raises(BadRequestError):
+            box.fork_tree(17)
+    finally:
+        for child in children:
+            with contextlib.suppress(NotFoundError):
+                child.kill()
+
+
+def test_explore(box: Any) -> None:
+    got = box.explore(
+        ["echo PASS > /root/out; echo PASS", "echo FAIL", "exit 3"],
+        score_fn=lambda sandbox, outcome: float("PASS" in outcome.stdout_tail),
+    )
+    with got.winner as winner:
+        assert got.winner_outcome.label.startswith("echo PASS")
+        assert got.errors == []
+        assert len(got.reaped) == 2
+        assert got.winner_outcome.files_changed == ["/root/out"]
+        assert winner.exec("cat /root/out").stdout == "PASS\n"
+    assert box.exec("ls /root/out").exit_code != 0
+
+
+def test_lifecycle(box: Any, ctx: Any) -> None:
+    ctx.run_code("x = 41")
+    box.pause()
+    assert Sandbox.get(box.id).status == "paused"
+    box.resume()
+    box.hibernate()
+    assert Sandbox.get(box.id).status == "hibernated"
+    box.wake()
+    assert Sandbox.get(box.id).status == "running"
+    box.hibernate()
+    assert ctx.run_code("x").text == "41", "a request wakes it"
+    assert box.set_ttl(800)["ttl_seconds"] == 800
+    assert box.set_persistent(True)["persistent"] is True
+    assert Sandbox.get(box.id).persistent is True
+    assert box.set_persistent(False)["persistent"] is False
+    assert box.lifecycle()["ttl_seconds"] == 800
+
+
+def test_persistent(client: Client) -> None:
+    """The block does not kill it at its end."""
+    with Sandbox.create(persistent=True) as sandbox:
+        pass
+    with Sandbox.get(sandbox.id) as same:
+        assert same.persistent is True
+    sandbox.kill()
 
 
 def test_templates(client: Client) -> None:

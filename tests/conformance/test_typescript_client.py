@@ -14,7 +14,8 @@ from harness.node import Node
 HEAD = """
 import assert from "node:assert/strict";
 import * as fs from "node:fs";
-import { Sandbox, Client, SandboxTimeout, NotFoundError, BadRequestError, AuthError, ServerError, CommandError }
+import { Sandbox, Client, CodeContext, SandboxTimeout, NotFoundError, BadRequestError, AuthError, ServerError,
+  CommandError }
   from "@pandastack/sdk";
 const png = (b64) => Buffer.from(b64 ?? "", "base64").subarray(1, 4).toString();
 """
@@ -124,6 +125,77 @@ def test_filesystem(run: Callable[[str], str]) -> None:
         assert.equal(await box.filesystem.exists("/workspace/d/none"), false);
         assert.equal(await box.filesystem.exists("/workspace/d/b.bin"), true);
         await assert.rejects(box.filesystem.read("/workspace/d/none"), NotFoundError);
+        """
+    )
+
+
+def test_snapshot_and_fork(run: Callable[[str], str]) -> None:
+    """The template that is sent along, "ubuntu-24.04", is ignored."""
+    run(
+        WITH_CONTEXT
+        % """
+        await ctx.runCode("x = 41");
+        const { id } = await box.snapshot();
+        const resumed = await Sandbox.create({ fromSnapshot: id });
+        assert.equal((await new CodeContext(resumed.client, resumed.id, ctx.id).runCode("x + 1")).text, "42");
+        await resumed.kill();
+        const client = new Client();
+        assert.ok((await client.snapshots.list()).some((s) => s.id === id));
+        await client.snapshots.delete(id);
+        await assert.rejects(Sandbox.create({ fromSnapshot: id }), NotFoundError);
+        const child = await box.fork({ metadata: { branch: "a" } });
+        assert.deepEqual(child.info.metadata, { agent: "ts", x: "é", branch: "a" });
+        assert.equal((await new CodeContext(child.client, child.id, ctx.id).runCode("x + 1")).text, "42");
+        await child.kill();
+        const tree = await box.forkTree({ count: 3 });
+        assert.deepEqual(tree.map((s) => s.info.metadata.fork_index), ["0", "1", "2"]);
+        const got = await tree[1].promote({ cleanupSiblings: true });
+        assert.equal(got.winner, tree[1].id);
+        assert.deepEqual(got.deleted.sort(), [tree[0].id, tree[2].id].sort());
+        await tree[1].kill();
+        """
+    )
+
+
+def test_explore(run: Callable[[str], str]) -> None:
+    run(
+        WITH_BOX
+        % """
+        const got = await box.explore(
+          ["echo PASS > /root/out; echo PASS", "echo FAIL", { label: "env", cmd: "test $A = 1", env: { A: 2 } }],
+          { scoreFn: (sb, o) => (o.ok && o.stdoutTail.includes("PASS") ? 1 : 0) },
+        );
+        assert.deepEqual(got.errors, []);
+        assert.equal(got.outcomes.length, 3);
+        assert.equal(got.reaped.length, 2);
+        assert.deepEqual(got.reapFailures, {});
+        assert.equal(got.winnerOutcome.stdoutTail, "PASS\\n");
+        assert.deepEqual(got.winnerOutcome.filesChanged, ["/root/out"]);
+        assert.equal((await got.winner.exec("cat /root/out")).stdout, "PASS\\n");
+        await assert.rejects(Sandbox.get(got.reaped[0]), NotFoundError);
+        await got.winner.kill();
+        await assert.rejects(box.explore(["exit 1", "exit 2"]), /no viable branch/);
+        """
+    )
+
+
+def test_lifecycle(run: Callable[[str], str]) -> None:
+    run(
+        WITH_BOX
+        % """
+        const status = async () => (await Sandbox.get(box.id)).status;
+        await box.pause();
+        assert.equal(await status(), "paused");
+        await box.resume();
+        await box.hibernate();
+        assert.equal(await status(), "hibernated");
+        await box.wake();
+        assert.equal(await status(), "running");
+        await box.hibernate();
+        assert.equal((await box.exec("echo woken")).stdout, "woken\\n");
+        assert.equal((await box.setTtl(800)).ttl_seconds, 800);
+        assert.equal((await box.setPersistent(true)).persistent, true);
+        assert.equal((await box.lifecycle()).ttl_seconds, 800);
         """
     )
 

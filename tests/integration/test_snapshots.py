@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import Api, Daemon, Sandbox, Session, joined
-from harness.daemon import fill, has_fault_points, templates, wait_for_exit
+from harness import Api, Daemon, Sandbox, joined
+from harness.daemon import fill, has_fault_points, templates
 
 Make = Callable[..., Sandbox]
 MakeDaemon = Callable[..., Daemon]
@@ -42,7 +42,9 @@ class Original:
         self.node = s.session(language="javascript")
         self.node.ok("const words = new Map([['a', 1]]); let n = 5")
         s.write("/workspace/file", bytes(range(256)) * 1000)
-        s.output("setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /tmp/beat; sleep 0.05; done' >/dev/null 2>&1 &")
+        s.output(
+            "setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /tmp/beat; sleep 0.05; done' >/dev/null 2>&1 &"
+        )
         self.answer = s.snapshot()
         self.id = str(self.answer["id"])
 
@@ -123,12 +125,12 @@ def test_the_parent_goes_on(original: Original, restored: Sandbox) -> None:
 
 
 def test_many_at_once(original: Original, api: Api) -> None:
-    with ThreadPoolExecutor(5) as pool:
-        made = list(pool.map(lambda _: api.restore(original.id), range(5)))
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: api.restore(original.id), range(4)))
         try:
             list(pool.map(lambda s: look(s, original), made))
             ids = {s.output("cat /etc/machine-id") for s in made}
-            assert len(ids) == 5
+            assert len(ids) == 4
         finally:
             for s in made:
                 s.discard()
@@ -151,7 +153,9 @@ def test_a_snapshot_of_its_child(original: Original, restored: Sandbox, api: Api
 def test_an_open_stream_goes_on_without_loss(sandbox: Make) -> None:
     """In the parent. In the copy nobody listens: it and all that it started are gone, and exec works (S7)."""
     s = sandbox()
-    script = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; [ -e /tmp/enough ] && break; sleep 0.01; done; echo end"
+    script = (
+        "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; [ -e /tmp/enough ] && break; sleep 0.01; done; echo end"
+    )
     with s.stream(f"sleep 4444 & {script}", timeout_seconds=100) as events:
         first = next(events)
         taken = s.snapshot()
@@ -241,9 +245,9 @@ def test_the_snapshot_outlives_its_sandbox(sandbox: Make, api: Api) -> None:
 
 @pytest.mark.parametrize("wrong", [UNKNOWN, "x", "..", "../sandboxes", ".new-x", "a/b", "é", "x" * 300])
 def test_unknown(api: Api, wrong: str) -> None:
-    before = api.list()
+    before = [s["id"] for s in api.list()]
     api.refused("POST", "/v1/sandboxes", 404, "snapshot.not_found", json={"from_snapshot": wrong})
-    assert api.list() == before
+    assert [s["id"] for s in api.list()] == before
     if "/" not in wrong and ".." not in wrong:
         api.refused("GET", f"/v1/snapshots/{wrong}", 404, "snapshot.not_found")
         api.refused("DELETE", f"/v1/snapshots/{wrong}", 404, "snapshot.not_found")
@@ -361,7 +365,6 @@ def test_qemu_killed_during_the_capture(make_daemon: MakeDaemon) -> None:
     if status == 201:
         pytest.skip("the capture was quicker than the signal")
     assert status in (500, 503), text
-    assert "hint" not in text
     d.wait_log("sandbox failed", sandbox=s.id, seconds=10)
     assert s.info()["status"] == "failed"
     assert d.api.snapshots() == {}
@@ -373,7 +376,7 @@ def test_qemu_killed_during_the_capture(make_daemon: MakeDaemon) -> None:
 
 @pytest.mark.parametrize("call", ["snapshots", "fork", "hibernate", "pause"])
 def test_qemu_stopped_and_killed(make_daemon: MakeDaemon, call: str) -> None:
-    """Whatever was asked of a machine that never answers and then dies: an answer, and no sandbox that only seems to run."""
+    """Whatever is asked of a machine that hangs and then dies: an answer, and no sandbox that only seems to run."""
     d = make_daemon().wait_ready()
     s, other = d.api.create("base"), d.api.create("base")
     vm = d.vm_of(s.id)
@@ -481,7 +484,9 @@ def test_one_flipped_bit(make_daemon: MakeDaemon) -> None:
                 if restart:
                     d.kill()
                     d = make_daemon(d.data_dir).wait_ready()
-                answer = d.api.refused("POST", "/v1/sandboxes", 500, "snapshot.damaged", json={"from_snapshot": taken})
+                answer = d.api.refused(
+                    "POST", "/v1/sandboxes", 500, "snapshot.damaged", json={"from_snapshot": taken}
+                )
                 assert "damaged" in answer["error"], name
                 assert d.folders() == running
                 d.api.restore(other).delete()
