@@ -389,6 +389,7 @@ def test_over_a_restart(make_daemon: MakeDaemon, kept: bool) -> None:
     paused.resume()
     assert paused.output("echo on") == "on\n"
     asleep.check()
+    asleep.sandbox.discard()  # it would stay
     d.stop()
     d.check_clean()
 
