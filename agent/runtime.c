@@ -32,7 +32,8 @@
 #include "proc.h"
 
 enum {
-	WARM_MS = 600 * 1000, /* imports from a cold disk and a browser's start, in software emulation */
+	WARM_MS = 600 *
+		1000, /* imports from a cold disk and a browser's start, in software emulation */
 	IN_BYTES = 64 * 1024,
 	SEND_BYTES = 1024 * 1024, /* a fork request (LIMIT_OPEN_BYTES, escaped) fits in whole */
 };
