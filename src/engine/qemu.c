@@ -7,7 +7,7 @@
  * Memory is one file, mapped by QEMU: shared for the cold boot of a bake, so that the file is the
  * memory once the machine is stopped; private for every sandbox, so that all of them share the pages
  * of the file and pay for what they write. The device state is a second, small file, loaded with
- * -incoming; the machine runs as soon as that is done. QEMU reads it from a pipe: so a process can be started before it is
+ * -incoming; the machine runs as soon as that is done. QEMU reads it from a socket: so a process can be started before it is
  * known what it shall be, and pages that differ from the memory file are put into it before the vCPUs run.
  *
  * Sockets (guest link, console, QMP) are made and listened on by us, in the vm's folder, and passed to
@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
@@ -46,7 +47,7 @@ enum {
 	QMP_TIMEOUT_MS = 30000,
 	VM_JSON_MAX = 4096,
 	DEVICES_MAX = 16 << 20, /* a device state takes 0.2 MB */
-	PIPE_BYTES = 1 << 20,   /* what Linux allows anybody */
+	SOCKET_BYTES = 1 << 20, /* or what Linux allows anybody */
 	LOG_BYTES = 16 << 10,   /* of what QEMU printed, looked at for the reason of its end */
 	/* Translated code that one VM may keep; QEMU's own default is a quarter of all memory. */
 	TCG_CACHE_MIB = 128,
@@ -342,17 +343,21 @@ static int open_fds(const struct vm_spec *spec, int dir_fd, int fds[_FD_MAX], in
 	return 0;
 }
 
-/* What QEMU reads the device state from: a pipe, for it is known only later which one. */
+/*
+ * What QEMU reads the device state from, for it is known only later which one: a socket, at whose end it ends. (The end of
+ * a pipe that it waits for it does not see, and spins.)
+ */
 static int open_devices(const struct vm_spec *spec, int *ret_source, int *ret_fd, struct err *err)
 {
+	static const int bytes = SOCKET_BYTES;
 	int fds[2];
 
 	if (spec->cold)
 		return 0;
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set_errno(err, -errno, "can't make a pipe");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+		return err_set_errno(err, -errno, "can't make a socket");
 	/* Where it takes all of a device state, load() has nothing to wait for; else QEMU reads as we write. */
-	(void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES);
+	(void)setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	*ret_source = fds[0];
 	*ret_fd = fds[1];
 	return 0;
