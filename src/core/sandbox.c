@@ -32,6 +32,8 @@ enum {
 	/* Until the agent has confirmed its identity; a restored machine takes 0.2 s. */
 	RESUME_TIMEOUT_MS = 30000,
 	ADOPT_TIMEOUT_MS = 10000,
+	/* To a machine that stood still; others may wait for `op` meanwhile, and the guest answers as it likes. */
+	GO_ON_TIMEOUT_MS = 5000,
 	CLOCK_SLACK_MS = 40,
 	CLOCK_TRIES = 5,
 	/* From the end of the link to the end of its process. */
@@ -388,16 +390,19 @@ static json_t *go_on_request(void)
 
 /*
  * Sets the time of a machine that runs. It is old by as long as the call takes at most: where that is long, because many
- * machines start at once, it is set again.
+ * machines start at once, it is set again, yet not for longer than `timeout_ms` in all.
  */
-static int set_clock(struct sandbox *sb, int64_t timeout_ms, struct err *err)
+static int set_clock(struct link *link, int64_t timeout_ms, struct err *err)
 {
+	int64_t deadline = clock_mono_ms() + timeout_ms;
 	int r = 0;
 
 	for (int i = 0; r == 0 && i < CLOCK_TRIES; i++) {
 		int64_t start = clock_mono_ms();
 
-		r = link_call(sb->link, go_on_request(), timeout_ms, -1, NULL, err);
+		if (start >= deadline)
+			break;
+		r = link_call(link, go_on_request(), deadline - start, -1, NULL, err);
 		if (clock_mono_ms() - start <= CLOCK_SLACK_MS)
 			break;
 	}
@@ -474,7 +479,7 @@ static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine
 			RESUME_TIMEOUT_MS, -1, NULL, err);
 	/* As a rule the request waited until the machine was loaded: its time was old by then. */
 	if (r == 0 && clock_mono_ms() - asked_ms > CLOCK_SLACK_MS)
-		r = set_clock(sb, RESUME_TIMEOUT_MS, err);
+		r = set_clock(sb->link, RESUME_TIMEOUT_MS, err);
 	if (r == -EPIPE)
 		explain_boot_failure(sb, ops, err);
 	return r;
@@ -559,20 +564,28 @@ static int write_state(struct sandbox *sb, const struct engine_ops *ops, const c
 	return r == 0 ? share_memory(sb->dir, dir, err) : r;
 }
 
-static int err_no_machine(struct sandbox *sb, struct err *err)
+static int err_no_machine(struct err *err)
 {
 	return err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN, "the sandbox's machine has ended");
 }
 
-/* After it stood still: its clock is behind. The keeper may have missed the machine's end meanwhile. */
+/*
+ * After it stood still: its clock is behind. The keeper may have missed the machine's end meanwhile, and may find it at any
+ * time from now on: so the link is used with a reference.
+ */
 static void go_on(struct sandbox *sb)
 {
+	struct link *link;
 	struct err err;
 
-	if (sb->link && set_clock(sb, RESUME_TIMEOUT_MS, &err) < 0)
+	core_wake_keeper(sb->core);
+	pthread_mutex_lock(&sb->lock);
+	link = sb->link ? link_ref(sb->link) : NULL;
+	pthread_mutex_unlock(&sb->lock);
+	if (link && set_clock(link, GO_ON_TIMEOUT_MS, &err) < 0)
 		log_warn("the clock was not set", LOG_STR("sandbox", sb->id),
 			LOG_STR("error", err_msg(&err)));
-	core_wake_keeper(sb->core);
+	link_unref(link);
 }
 
 int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *dir,
@@ -584,7 +597,7 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char
 	pthread_mutex_lock(&sb->teardown);
 	if (!sb->vm) {
 		pthread_mutex_unlock(&sb->teardown);
-		return err_no_machine(sb, err);
+		return err_no_machine(err);
 	}
 	start = clock_mono_us();
 	if (!was_paused)
@@ -610,7 +623,7 @@ int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *
 	int r;
 
 	pthread_mutex_lock(&sb->teardown);
-	r = sb->vm ? ops->pause(sb->vm, err) : err_no_machine(sb, err);
+	r = sb->vm ? ops->pause(sb->vm, err) : err_no_machine(err);
 	if (r == 0)
 		(void)sandbox_set_state(sb, SANDBOX_PAUSED); /* or FAILED meanwhile */
 	pthread_mutex_unlock(&sb->teardown);
@@ -623,7 +636,7 @@ int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err
 	int r;
 
 	pthread_mutex_lock(&sb->teardown);
-	r = sb->vm ? ops->unpause(sb->vm, err) : err_no_machine(sb, err);
+	r = sb->vm ? ops->unpause(sb->vm, err) : err_no_machine(err);
 	if (r == 0)
 		(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* or FAILED meanwhile */
 	pthread_mutex_unlock(&sb->teardown);
@@ -726,7 +739,7 @@ int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_
 	if (r == 0)
 		r = ops->unpause(vm, err);
 	if (r == 0)
-		r = set_clock(sb, ADOPT_TIMEOUT_MS, err);
+		r = set_clock(sb->link, ADOPT_TIMEOUT_MS, err);
 	if (r == 0 && sb->registered == SANDBOX_PAUSED)
 		r = ops->pause(vm, err);
 	return r;
