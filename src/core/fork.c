@@ -56,6 +56,23 @@ static json_t *child_metadata(const struct forking *f, unsigned int i)
 	return metadata;
 }
 
+/* Forks of forks add up. What tells the children of a tree apart comes on top, and does not. */
+static int check_metadata(const struct sandbox *parent, const struct fork_spec *spec,
+	struct err *err)
+{
+	const struct fork_spec no_tree = {.metadata = spec->metadata};
+	const struct forking f = {.parent = parent, .spec = &no_tree};
+	json_t *metadata = child_metadata(&f, 0);
+	size_t entries = json_object_size(metadata);
+
+	json_decref(metadata);
+	if (entries > LIMIT_METADATA_ENTRIES)
+		return err_set(err, ERR_INVALID, -E2BIG,
+			"with its parent's, a child would have %zu metadata entries; the limit is %d",
+			entries, LIMIT_METADATA_ENTRIES);
+	return 0;
+}
+
 static void make_child(const struct forking *f, unsigned int i)
 {
 	json_t *metadata = child_metadata(f, i);
@@ -141,8 +158,10 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 		.spec = spec,
 		.source = &source,
 		.result = ret};
-	int r = core_load_template(core, sb->template, sb->version, &t, err);
+	int r = check_metadata(sb, spec, err);
 
+	if (r == 0)
+		r = core_load_template(core, sb->template, sb->version, &t, err);
 	if (r == 0)
 		r = core_capture(core, sb, dir, &stats, err);
 	if (r < 0)

@@ -111,6 +111,8 @@ def test_fork_tree(small: Sandbox, count: int | None) -> None:
         {"count": 2, "metadata": 5},
         {"count": 2, "metadata": {"a": 5}},
         {"count": 2, "allow_partial": "yes"},
+        # With its parent's two it would have 65.
+        {"count": 2, "metadata": {f"key{i}": "" for i in range(63)}},
     ],
 )
 def test_bad_bodies(small: Sandbox, body: dict[str, Any]) -> None:
