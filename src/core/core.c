@@ -30,6 +30,9 @@
 #include "core/adopt.h"
 #include "core/core_internal.h"
 
+/* When the keeper looks again at a sandbox that somebody else was busy with. */
+enum { BUSY_LOOK_MS = 1000 };
+
 /* ---- the list ---- */
 
 static int add_to_list(struct core *core, struct sandbox *sb, struct sandbox **ret_same,
@@ -393,6 +396,15 @@ static void put_to_sleep(struct core *core, struct sandbox *sb)
 	}
 }
 
+/* Somebody pauses, captures, wakes or deletes it: that is use, and waiting for it would leave all others unattended. */
+static bool is_busy(struct sandbox *sb)
+{
+	if (pthread_mutex_trylock(&sb->op) != 0)
+		return true;
+	pthread_mutex_unlock(&sb->op);
+	return false;
+}
+
 /* Sees to one; returns when to look at it again. */
 static int64_t keep_one(struct core *core, struct sandbox *sb)
 {
@@ -409,6 +421,8 @@ static int64_t keep_one(struct core *core, struct sandbox *sb)
 		sandbox_touch(sb);
 	expires = sandbox_expires(sb);
 	idle = has_machine ? sandbox_idle_at(sb) : INT64_MAX;
+	if (MIN(expires, idle) <= clock_mono_ms() && is_busy(sb))
+		return MIN(next, clock_mono_ms() + BUSY_LOOK_MS);
 	if (expires <= clock_mono_ms()) {
 		expire(core, sb);
 		return INT64_MAX;

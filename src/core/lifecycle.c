@@ -37,6 +37,9 @@ int core_pause(struct core *core, struct sandbox *sb, struct err *err)
 		r = sandbox_pause(sb, core->ops, err);
 		if (r == 0)
 			r = core_note_state(core, sb, SANDBOX_PAUSED, err);
+		/* An error means that nothing has changed. */
+		if (r < 0 && sandbox_state_of(sb) == SANDBOX_PAUSED)
+			(void)sandbox_unpause(sb, core->ops, NULL);
 		break;
 	case DONE:
 		break;
