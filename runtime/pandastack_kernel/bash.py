@@ -26,7 +26,7 @@ from typing import Any
 from . import bash_text, driver, frames, tracebacks
 
 _EXIT_TIMEOUT_S = 5.0
-_STOP_AGAIN_S = 0.05
+_STOP_AGAIN_S = 0.1
 _READ_BYTES = 64 << 10
 _MAX_RECEIVED_BYTES = 32 << 20
 _RANDOM_BITS = 30
@@ -77,6 +77,7 @@ class _Driver:
         self._last_status = 0
         self._running = False
         self._interrupted = False
+        self._stop_at = 0.0
         self._closing = False
         self._shell = subprocess.Popen(
             [bash, "--norc", "--noprofile", "-O", "expand_aliases", paths.commands],
@@ -165,9 +166,9 @@ class _Driver:
     def _await_record(self) -> re.Match[bytes]:
         """Wait for a record of the shell's, and drop what was written before it."""
         while (match := self._record.search(self._received)) is None:
-            again_s = _STOP_AGAIN_S if self._interrupted else None
+            again_s = self._stop_at - time.monotonic() if self._interrupted else None
             if not self._link.wait(self._status, timeout_s=again_s):
-                if self._interrupted:
+                if self._interrupted and time.monotonic() >= self._stop_at:
                     self._stop()
                 continue
             # What is no record is cut off at the front: nothing of ours is that long.
@@ -193,11 +194,13 @@ class _Driver:
         return dict(zip(env, before, strict=True))
 
     def _on_interrupt(self) -> None:
-        if self._running:
+        # Never twice at once: the trap must have run to its end before the signal comes again.
+        if self._running and not self._interrupted:
             self._interrupted = True
             self._stop()
 
     def _stop(self) -> None:
+        self._stop_at = time.monotonic() + _STOP_AGAIN_S
         try:
             self._shell.send_signal(signal.SIGURG)
         except ProcessLookupError:

@@ -18,13 +18,16 @@ to that pipe), each ended by NUL::
 
 Stopping. The driver sends SIGURG (which does nothing where it is not trapped, as in programs). Bash runs the trap
 between two commands, once the program in the foreground is gone; unlike SIGINT it is never taken for something that
-the program has dealt with. The trap leaves the innermost function or sourced file; from then on the DEBUG trap, as
-``extdebug`` lets it, makes each further command a ``return``, until the shell is back at its script.
+the program has dealt with. The trap sets a DEBUG trap, which, as ``extdebug`` lets it, makes each further command a
+``return``, until the shell is back at its script. A loop in which nothing is a command to that trap, such as
+``until (a); do (b); done``, is left when the signal comes again, a while later: then the trap's own first command is
+a ``return``.
 
 Errors that end a script (``set -e``, ``set -u``, ``${x:?}``, SIGTERM) end this shell too; bash knows no way around
 it. But unless ``exit`` was called, the EXIT trap writes down the state and replaces the shell by a new one (the same
 process, so that its children, its limits and its descriptors stay), which reads the state and goes on with the script
-in the pipe.
+in the pipe. A ``return`` out of the EXIT trap would be the shell's end, and SIGURG may come just before its first
+command; that one is no command to the DEBUG trap, and its redirection sets the variable that turns stopping off.
 
 Our lines say ``\builtin``, so that no alias or function of the user's takes the place of a command.
 """
@@ -48,27 +51,45 @@ _EXIT = (
     r' if (($#)); then \builtin exit "$@"; else \builtin exit "$__pandastack_exit"; fi; }'
 )
 
-_ON_EXIT = r"""__pandastack_reload+=" reload $- ${BASH_COMMAND::4000}"
+# The options that a stop has changed, as they were before.
+_UNDO_STOP = r"""	\builtin shopt -u extdebug
+	if [[ $__pandastack_stop == *2* ]]; then \builtin set -E; fi
+	if [[ $__pandastack_stop == *3* ]]; then \builtin set -T; fi
+	if [[ $__pandastack_stop == *1* ]]; then \builtin set -e; fi
+"""
+
+# Outside of the braces: what is redirected there would be so in the new shell too.
+_LEAVE = (
+    r"{ \builtin :; } <<<$((__pandastack_reload=$?)) 2>/dev/null;"
+    r" { \builtin trap - DEBUG; \builtin . ON_EXIT; } 2>/dev/null;"
+    r" [[ -v __pandastack_exit ]] || BASH_ENV=RESTORE \builtin exec BASH --norc --noprofile SCRIPT"
+)
+
+_ON_EXIT = (
+    r"""if [[ -v __pandastack_stop ]]; then
+"""
+    + _UNDO_STOP
+    + r"""fi
+__pandastack_reload+=" reload $- ${BASH_COMMAND::4000}"
 if [[ ! -v __pandastack_exit ]]; then
+	\builtin trap - URG
+	\builtin unset -v __pandastack_status __pandastack_stop
 	{
-		\builtin trap - URG
-		\builtin unset -v __pandastack_status __pandastack_stop
-		{
-			\builtin shopt -p
-			\builtin declare -f
-			\builtin declare -Fx
-			\builtin declare -p
-			\builtin alias -p
-			\builtin trap -p
-			\builtin printf 'set --'
-			if (($#)); then \builtin printf ' %q' "$@"; fi
-			\builtin printf '\n'
-			\builtin set +o
-		} >STATE
-	} 2>/dev/null
-	BASH_ENV=RESTORE \builtin exec BASH --norc --noprofile SCRIPT
+		\builtin shopt -p
+		\builtin declare -f
+		\builtin declare -Fx
+		\builtin declare -p
+		\builtin alias -p
+		\builtin trap -p
+		\builtin printf 'set --'
+		if (($#)); then \builtin printf ' %q' "$@"; fi
+		\builtin printf '\n'
+		\builtin set +o
+	} >STATE
+	\builtin set +x
 fi
 """
+)
 
 _RESTORE = r"""{
 	\builtin unset -v BASH_ENV
@@ -79,26 +100,25 @@ _RESTORE = r"""{
 
 # Only in a cell: then the outermost sourced file is the one that $0 names. What is ours must be run to its end.
 _STOP = (
-    r'{ [[ ${#BASH_SOURCE[@]} -gt 1 && ${BASH_SOURCE[-2]} == "$0" && ${BASH_SOURCE[0]} != ON_EXIT ]] && {'
+    r'if [[ ${#BASH_SOURCE[@]} -gt 1 && ${BASH_SOURCE[-2]} == "$0" && ! -v __pandastack_reload ]]; then {'
     r" [[ -v __pandastack_stop ]] || {"
     r" __pandastack_stop=stopped;"
     r" if [[ -o errexit ]]; then __pandastack_stop+=1; fi;"
     r" if [[ -o errtrace ]]; then __pandastack_stop+=2; fi;"
     r" if [[ -o functrace ]]; then __pandastack_stop+=3; fi; };"
     r" \builtin set +e; \builtin shopt -s extdebug;"
-    r""" \builtin trap '[[ ${#BASH_SOURCE[@]} -lt 2 || ${BASH_SOURCE[-2]} != "$0" ]] || \builtin . RETURN 2' DEBUG;"""
-    r" }; } 2>/dev/null && return 130"
+    r" \builtin trap '[[ -v __pandastack_reload || ${#BASH_SOURCE[@]} -lt 2"
+    r""" || ${BASH_SOURCE[-2]} != "$0" ]] || \builtin . RETURN 2' DEBUG; } 2>/dev/null; fi"""
 )
 
 # The DEBUG trap goes first: ours would leave the report, and one of the user's no later cell could remove.
 _REPORT_LINE = r"{ __pandastack_status=$?; \builtin trap - DEBUG; \builtin . REPORT; } >/dev/null 2>&1"
 
-_REPORT = r"""if [[ -v __pandastack_stop ]]; then
-	\builtin shopt -u extdebug
-	if [[ $__pandastack_stop == *2* ]]; then \builtin set -E; fi
-	if [[ $__pandastack_stop == *3* ]]; then \builtin set -T; fi
-	if [[ $__pandastack_stop == *1* ]]; then \builtin set -e; fi
-	__pandastack_status+=" stopped"
+_REPORT = (
+    r"""if [[ -v __pandastack_stop ]]; then
+"""
+    + _UNDO_STOP
+    + r"""	__pandastack_status+=" stopped"
 elif [[ -v __pandastack_reload ]]; then
 	__pandastack_status=$__pandastack_reload
 else
@@ -107,6 +127,7 @@ fi
 \builtin printf 'TOKEN done %s\0' "$__pandastack_status" >STATUS
 \builtin unset -v __pandastack_status __pandastack_stop __pandastack_reload
 """
+)
 
 
 @dataclass(frozen=True)
@@ -147,11 +168,8 @@ class Text:
         self.on_exit = self._fill(_ON_EXIT)
         self.restore = self._fill(_RESTORE)
         self.report = self._fill(_REPORT)
-        stop, on_exit = (
-            quote(self._fill(_STOP)),
-            quote(f"__pandastack_reload=$?; \\builtin trap - DEBUG; \\builtin . {paths.on_exit}"),
-        )
-        self.boot = f"{_EXIT}\n\\builtin trap {stop} URG\n\\builtin trap {on_exit} EXIT\n"
+        stop, leave = quote(self._fill(_STOP)), quote(self._fill(_LEAVE))
+        self.boot = f"{_EXIT}\n\\builtin trap {stop} URG\n\\builtin trap {leave} EXIT\n"
         self._report_line = self._fill(_REPORT_LINE) + "\n"
         self._ready = f"\\builtin printf '{token} ready\\0' >{paths.status}"
         self._paths = paths
