@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The registry of sandboxes, and the keeper that ends them in time.
+ * The registry of sandboxes.
  *
  * Theory of operation
  * -------------------
@@ -8,9 +8,6 @@
  * A row is written when a sandbox becomes RUNNING and removed first when it is deleted, so a folder without a
  * row is what a daemon left that died in the middle of a create or a delete: the next start removes it, machine
  * included.
- * The keeper is one thread that sleeps until the earliest expiry, or until it is woken because a machine
- * or a link has ended or a sandbox with an earlier expiry came. A sandbox that is used expires later, which
- * needs no wake: the keeper finds out when it looks.
  *
  * `lock` is a leaf: nothing else is taken or waited for while it is held.
  */
@@ -29,9 +26,6 @@
 #include "base/log.h"
 #include "core/adopt.h"
 #include "core/core_internal.h"
-
-/* When the keeper looks again at a sandbox that somebody else was busy with. */
-enum { BUSY_LOOK_MS = 1000 };
 
 /* ---- the list ---- */
 
@@ -365,113 +359,6 @@ void core_note_failure(struct core *core, struct sandbox *sb)
 			LOG_STR("error", err_msg(&err)));
 }
 
-/* ---- the keeper ---- */
-
-void core_wake_keeper(struct core *core)
-{
-	pthread_mutex_lock(&core->lock);
-	core->look = true;
-	pthread_cond_signal(&core->wake);
-	pthread_mutex_unlock(&core->lock);
-}
-
-static void expire(struct core *core, struct sandbox *sb)
-{
-	log_info("sandbox expired", LOG_STR("sandbox", sb->id));
-	pthread_mutex_lock(&core->lock);
-	core->stats.expired++;
-	pthread_mutex_unlock(&core->lock);
-	(void)core_delete(core, sb, NULL); /* always ends with it gone */
-}
-
-static void put_to_sleep(struct core *core, struct sandbox *sb)
-{
-	struct err err;
-
-	log_info("sandbox is idle", LOG_STR("sandbox", sb->id));
-	if (core_hibernate(core, sb, &err) < 0) {
-		log_warn("can't hibernate a sandbox", LOG_STR("sandbox", sb->id),
-			LOG_STR("error", err_msg(&err)));
-		sandbox_touch(sb); /* and try again when it has been idle once more */
-	}
-}
-
-/* Somebody pauses, captures, wakes or deletes it: that is use, and waiting for it would leave all others unattended. */
-static bool is_busy(struct sandbox *sb)
-{
-	if (pthread_mutex_trylock(&sb->op) != 0)
-		return true;
-	pthread_mutex_unlock(&sb->op);
-	return false;
-}
-
-/* Sees to one; returns when to look at it again. */
-static int64_t keep_one(struct core *core, struct sandbox *sb)
-{
-	enum sandbox_state state = sandbox_state_of(sb);
-	bool has_machine = state == SANDBOX_RUNNING || state == SANDBOX_PAUSED;
-	int64_t next = INT64_MAX, expires, idle;
-
-	/* The creator wakes us when it is done; the deleter needs nobody. */
-	if (!has_machine && state != SANDBOX_FAILED && state != SANDBOX_HIBERNATED)
-		return next;
-	if (has_machine)
-		next = sandbox_check_end(sb, core->ops);
-	if (atomic_load(&sb->users) > 0)
-		sandbox_touch(sb);
-	expires = sandbox_expires(sb);
-	idle = has_machine ? sandbox_idle_at(sb) : INT64_MAX;
-	if (MIN(expires, idle) <= clock_mono_ms() && is_busy(sb))
-		return MIN(next, clock_mono_ms() + BUSY_LOOK_MS);
-	if (expires <= clock_mono_ms()) {
-		expire(core, sb);
-		return INT64_MAX;
-	}
-	if (idle <= clock_mono_ms()) {
-		put_to_sleep(core, sb);
-		return sandbox_idle_at(sb); /* again, if that failed */
-	}
-	next = MIN(next, expires);
-	return MIN(next, idle);
-}
-
-/* Sees to machines that have ended and sandboxes that have expired; returns when to look again. */
-static int64_t keep_order(struct core *core)
-{
-	int64_t next = INT64_MAX;
-	unsigned int n;
-	struct sandbox **all = snapshot_list(core, &n);
-
-	for (unsigned int i = 0; i < n; i++)
-		next = MIN(next, keep_one(core, all[i]));
-	free_array(all, n);
-	return next;
-}
-
-static void *keeper_main(void *arg)
-{
-	struct core *core = arg;
-
-	pthread_mutex_lock(&core->lock);
-	while (!core->stop) {
-		int64_t next;
-
-		core->look = false;
-		pthread_mutex_unlock(&core->lock);
-		next = keep_order(core);
-		pthread_mutex_lock(&core->lock);
-		while (!core->stop && !core->look) {
-			int64_t wait = MIN(next - clock_mono_ms(), (int64_t)24 * 3600 * 1000);
-			struct timespec deadline = clock_deadline(MAX(wait, 0));
-
-			if (pthread_cond_timedwait(&core->wake, &core->lock, &deadline))
-				break;
-		}
-	}
-	pthread_mutex_unlock(&core->lock);
-	return NULL;
-}
-
 /* ---- start and end ---- */
 
 static int pick_engine(struct core *core, const char *wanted, struct err *err)
@@ -603,11 +490,7 @@ static int open_all(struct core *core, const struct core_config *config, struct 
 	r = open_pool(core, config, err);
 	if (r < 0)
 		return r;
-	r = -pthread_create(&core->keeper, NULL, keeper_main, core);
-	if (r < 0)
-		return err_set_errno(err, r, "can't start a thread");
-	core->keeper_runs = true;
-	return 0;
+	return keepers_start(core, err);
 }
 
 int core_new(const struct core_config *config, struct core **ret, struct err *err)
@@ -663,13 +546,7 @@ struct core *core_free(struct core *core, bool keep)
 {
 	if (!core)
 		return NULL;
-	if (core->keeper_runs) {
-		pthread_mutex_lock(&core->lock);
-		core->stop = true;
-		pthread_cond_signal(&core->wake);
-		pthread_mutex_unlock(&core->lock);
-		(void)pthread_join(core->keeper, NULL);
-	}
+	keepers_stop(core);
 	core->pool = pool_free(core->pool);
 	core_each(core, keep ? let_go : end_one, core);
 	snapshots_close(core);

@@ -8,6 +8,15 @@
 #include "core/sandbox_internal.h"
 #include "core/snapshot.h"
 
+/* keeper.c: a thread that looks at every sandbox. */
+struct keeper {
+	struct core *core;
+	int64_t (*see_to)(struct core *core, struct sandbox *sb); /* returns when to look again */
+	pthread_t thread;
+	bool runs;
+	bool look; /* now; under core->lock */
+};
+
 struct core {
 	char *data_dir;
 	int lock_fd; /* one daemon at a time */
@@ -22,9 +31,9 @@ struct core {
 	pthread_rwlock_t captures;
 
 	pthread_mutex_t lock; /* protects all below */
-	pthread_cond_t wake;  /* the keeper shall look */
-	pthread_t keeper;
-	bool keeper_runs, stop, look;
+	pthread_cond_t wake;  /* a keeper shall look, or stop */
+	struct keeper keepers[2];
+	bool stop;
 	struct sandbox *first; /* newest last; each with a reference of the list's */
 	unsigned int n;
 	struct snapshot *snapshots; /* likewise */
@@ -41,6 +50,10 @@ int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_sour
 /* A template's version that this daemon's engine can run; NULL: the current one. */
 int core_load_template(struct core *core, const char *name, const char *version,
 	struct template **ret, struct err *err);
+
+int keepers_start(struct core *core, struct err *err);
+/* Also after a start that failed. */
+void keepers_stop(struct core *core);
 
 /* snapshot.c: reads the registry and removes what a daemon left half-made. At the start. */
 int snapshots_open(struct core *core, struct err *err);

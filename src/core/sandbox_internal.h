@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What core.c (the registry) and sandbox.c (one sandbox) share. */
+/* One sandbox: sandbox.c (its state and use), machine.c (its machine), and what they have for the other files of core. */
 #pragma once
 
 #include <pthread.h>
@@ -7,6 +7,9 @@
 
 #include "core/core.h"
 #include "core/pool.h"
+
+/* From the end of a machine's link to the end of its process. */
+enum { DEATH_NOTICE_MS = 500 };
 
 struct sandbox {
 	/* Fixed once it is in the registry: */
@@ -133,7 +136,7 @@ void sandbox_detach(struct sandbox *sb, bool keep, const char *why);
 /* core.c: wakes a HIBERNATED sandbox, or waits for who does. 0 when it is running. */
 int core_auto_wake(struct core *core, struct sandbox *sb, struct err *err);
 
-/* core.c: the keeper shall look, because a machine or a link has ended. For any thread that does not hold
+/* keeper.c: the keepers shall look, because a machine or a link has ended. For any thread that does not hold
  * core's lock; waits for nothing else. */
 void core_wake_keeper(struct core *core);
 /* core.c: writes the state to the registry. */

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The machine of a sandbox: started or adopted, captured, paused, hibernated and woken, and taken apart.
+ *
+ * What this file does to `vm` and `link`, it does with `op` or `teardown` held, or while the sandbox is in no list yet:
+ * see sandbox.c.
+ */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/spawn.h"
+#include "base/str.h"
+#include "core/sandbox_internal.h"
+#include "core/state_dir.h"
+
+enum {
+	/* Until the agent has confirmed its identity; a restored machine takes 0.2 s. */
+	RESUME_TIMEOUT_MS = 30000,
+	ADOPT_TIMEOUT_MS = 10000,
+	/* To a machine that stood still; others may wait for `op` meanwhile, and the guest answers as it likes. */
+	GO_ON_TIMEOUT_MS = 5000,
+	CLOCK_SLACK_MS = 40,
+	CLOCK_TRIES = 5,
+	ENTROPY_BYTES = 64,
+};
+
+static void on_end(void *user)
+{
+	struct sandbox *sb = user;
+
+	atomic_store(&sb->ended, true);
+	core_wake_keeper(sb->core);
+}
+
+/* The guest broke the protocol, or its process is about to end and then says more. */
+static void on_broken(void *user, const char *why)
+{
+	struct sandbox *sb = user;
+
+	(void)snprintf(sb->broken_why, sizeof(sb->broken_why), "%s", why);
+	atomic_store(&sb->broken_ms, clock_mono_ms());
+	core_wake_keeper(sb->core);
+}
+
+static void on_console(void *user)
+{
+	struct sandbox *sb = user;
+
+	/* `vm` is set before the watch and freed after it; a closed console stays silent. */
+	if (vm_drain_console(sb->vm))
+		link_hub_rearm(sb->console_watch);
+}
+
+/* Connects a started or adopted machine: watches and link (a reference; NULL: a new one, `padded` or not). */
+static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, struct link *link,
+	bool padded, struct err *err)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&sb->lock);
+	sb->vm = vm;
+	pthread_mutex_unlock(&sb->lock);
+	if (!link)
+		r = link_new(hub, vm_take_link(vm), padded, &link, err);
+	if (r == 0)
+		r = link_hub_watch(hub, vm->console_fd, on_console, sb, &sb->console_watch, err);
+	if (r == 0)
+		r = link_hub_watch(hub, vm->pidfd, on_end, sb, &sb->end_watch, err);
+	if (link)
+		link_on_dead(link, on_broken, sb);
+	pthread_mutex_lock(&sb->lock);
+	sb->link = link;
+	pthread_mutex_unlock(&sb->lock);
+	return r;
+}
+
+/* To a machine that goes on after a pause: the time, and fresh entropy. */
+static json_t *go_on_request(void)
+{
+	uint8_t entropy[ENTROPY_BYTES];
+	char text[sodium_base64_ENCODED_LEN(ENTROPY_BYTES, sodium_base64_VARIANT_ORIGINAL)];
+
+	randombytes_buf(entropy, sizeof(entropy));
+	(void)sodium_bin2base64(text, sizeof(text), entropy, sizeof(entropy),
+		sodium_base64_VARIANT_ORIGINAL);
+	return json_pack("{s:s, s:I, s:s}", "op", "resume", "time_ns", (json_int_t)clock_real_ns(),
+		"entropy", text);
+}
+
+/*
+ * Sets the time of a machine that runs. It is old by as long as the call takes at most: where that is long, because many
+ * machines start at once, it is set again, yet not for longer than `timeout_ms` in all.
+ */
+static int set_clock(struct link *link, int64_t timeout_ms, struct err *err)
+{
+	int64_t deadline = clock_mono_ms() + timeout_ms;
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < CLOCK_TRIES; i++) {
+		int64_t start = clock_mono_ms();
+
+		if (start >= deadline)
+			break;
+		r = link_call(link, go_on_request(), deadline - start, -1, NULL, err);
+		if (clock_mono_ms() - start <= CLOCK_SLACK_MS)
+			break;
+	}
+	return r;
+}
+
+json_t *sandbox_identity_request(const char *id, const json_t *env)
+{
+	uint8_t machine_id[16];
+	char machine_id_text[2 * sizeof(machine_id) + 1];
+	char hostname[32];
+	json_t *request = go_on_request();
+
+	randombytes_buf(machine_id, sizeof(machine_id));
+	str_hex(machine_id_text, machine_id, sizeof(machine_id));
+	(void)snprintf(hostname, sizeof(hostname), "sandbox-%.8s", id);
+	(void)json_object_set_new(request, "hostname", json_string(hostname));
+	(void)json_object_set_new(request, "machine_id", json_string(machine_id_text));
+	(void)json_object_set_new(request, "env", env ? json_deep_copy(env) : json_object());
+	return request;
+}
+
+/* Says why the process ended. It has, and nobody else takes the machine apart meanwhile. */
+static void explain_end(struct sandbox *sb, const struct engine_ops *ops, char *why, size_t size)
+{
+	/* From here on the console is ours. */
+	sb->console_watch = link_hub_unwatch(sb->console_watch);
+	vm_reap(sb->vm);
+	ops->why_dead(sb->vm, why, size);
+}
+
+/* The link says only that it broke; the process knows more. */
+static void explain_boot_failure(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	char why[256];
+
+	if (!spawn_ended(sb->vm->pidfd, DEATH_NOTICE_MS))
+		return;
+	explain_end(sb, ops, why, sizeof(why));
+	(void)err_set(err, ERR_ENGINE, -EIO, "the machine did not start: %s", why);
+}
+
+/*
+ * Starts the machine from the state, in its folder with its disk, and gives it its time and (a new one) its name. Or
+ * goes on with a spare, which has been moved there.
+ */
+static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	const struct sandbox_source *source, struct spare *spare, bool new_identity,
+	struct err *err)
+{
+	const struct vm_spec spec = {.image = &source->t->image,
+		.dir = sb->dir,
+		.state_dir = source->state_dir,
+		.sealed = source->sealed};
+	bool runs = spare && spare->link;
+	int64_t asked_ms;
+	struct vm *vm;
+	int r = 0;
+
+	if (spare)
+		vm = steal_ptr(&spare->vm);
+	else
+		r = ops->start(&spec, &vm, err);
+	if (r < 0)
+		return r;
+	r = attach(sb, hub, vm, runs ? steal_ptr(&spare->link) : NULL, source->state_dir != NULL,
+		err);
+	if (r == 0 && !runs)
+		r = ops->load(vm, &spec, err);
+	asked_ms = clock_mono_ms();
+	if (r == 0)
+		r = link_call(sb->link,
+			new_identity ? sandbox_identity_request(sb->id, sb->env) : go_on_request(),
+			RESUME_TIMEOUT_MS, -1, NULL, err);
+	/* As a rule the request waited until the machine was loaded: its time was old by then. */
+	if (r == 0 && clock_mono_ms() - asked_ms > CLOCK_SLACK_MS)
+		r = set_clock(sb->link, RESUME_TIMEOUT_MS, err);
+	if (r == -EPIPE)
+		explain_boot_failure(sb, ops, err);
+	return r;
+}
+
+/* A hard link: the memory that a machine stands on, where that is not its template's, goes with it. */
+static int share_memory(const char *from_dir, const char *to_dir, struct err *err)
+{
+	_cleanup_free_ char *from = fs_join(from_dir, "memory"), *to = fs_join(to_dir, "memory");
+
+	if (link(from, to) < 0 && errno != ENOENT)
+		return err_set_errno(err, -errno, "can't link %s", from);
+	return 0;
+}
+
+bool sandbox_source_fits_spare(const struct sandbox_source *source)
+{
+	_cleanup_free_ char *memory = NULL;
+
+	if (!source->state_dir)
+		return true;
+	memory = fs_join(source->state_dir, "memory");
+	return access(memory, F_OK) < 0;
+}
+
+/* Makes the folder with the disk (and the memory) that the machine starts from; that of a spare has its template's. */
+static int make_folder(struct sandbox *sb, const struct sandbox_source *source, struct spare *spare,
+	struct err *err)
+{
+	const char *from = source->state_dir ? source->state_dir : source->t->image.dir;
+	_cleanup_free_ char *disk = fs_join(from, "scratch.ext4");
+	_cleanup_free_ char *own_disk = fs_join(sb->dir, "scratch.ext4");
+	int r;
+
+	if (spare) {
+		r = vm_move(spare->vm, sb->dir, err);
+		return r == 0 && source->state_dir ? fs_clone_into(disk, own_disk, err) : r;
+	}
+	if (mkdir(sb->dir, 0700) < 0)
+		return err_set_errno(err, -errno, "can't make the folder %s", sb->dir);
+	r = fs_clone(disk, own_disk, 0600, err);
+	return r == 0 && source->state_dir ? share_memory(source->state_dir, sb->dir, err) : r;
+}
+
+int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	const struct sandbox_source *source, struct spare *spare, struct err *err)
+{
+	int64_t start = clock_mono_ms();
+	bool warm = spare && spare->kind == POOL_WARM;
+	int r = make_folder(sb, source, spare, err);
+
+	if (r == 0)
+		r = restore(sb, hub, ops, source, spare, true, err);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&sb->lock);
+	if (warm)
+		sb->boot_mode = "warm";
+	sb->boot_ms = clock_mono_ms() - start;
+	pthread_mutex_unlock(&sb->lock);
+	return 0;
+}
+
+/* ---- standing still ---- */
+
+/* Writes everything; the machine stands still and is not taken apart meanwhile. */
+static int write_state(struct sandbox *sb, const struct engine_ops *ops, const char *dir,
+	uint64_t *ret_bytes, struct err *err)
+{
+	_cleanup_free_ char *devices = fs_join(dir, "devices"), *delta = fs_join(dir, "delta");
+	_cleanup_free_ char *disk = fs_join(sb->dir, "scratch.ext4");
+	_cleanup_free_ char *disk_copy = fs_join(dir, "scratch.ext4");
+	int r = ops->save_devices(sb->vm, devices, err);
+
+	fault_point("capture.devices");
+	if (r == 0)
+		r = ops->save_memory(sb->vm, sb->memory_bytes, delta, ret_bytes, err);
+	fault_point("capture.memory");
+	if (r == 0)
+		r = fs_clone(disk, disk_copy, 0600, err);
+	fault_point("capture.disk");
+	return r == 0 ? share_memory(sb->dir, dir, err) : r;
+}
+
+static int err_no_machine(struct err *err)
+{
+	return err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN, "the sandbox's machine has ended");
+}
+
+/*
+ * After it stood still: its clock is behind. The keeper may have missed the machine's end meanwhile, and may find it at any
+ * time from now on: so the link is used with a reference.
+ */
+static void go_on(struct sandbox *sb)
+{
+	struct link *link;
+	struct err err;
+
+	core_wake_keeper(sb->core);
+	pthread_mutex_lock(&sb->lock);
+	link = sb->link ? link_ref(sb->link) : NULL;
+	pthread_mutex_unlock(&sb->lock);
+	if (link && set_clock(link, GO_ON_TIMEOUT_MS, &err) < 0)
+		log_warn("the clock was not set", LOG_STR("sandbox", sb->id),
+			LOG_STR("error", err_msg(&err)));
+	link_unref(link);
+}
+
+int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *dir,
+	bool was_paused, bool keep_paused, struct capture_stats *ret, struct err *err)
+{
+	int64_t start;
+	int r = 0;
+
+	pthread_mutex_lock(&sb->teardown);
+	if (!sb->vm) {
+		pthread_mutex_unlock(&sb->teardown);
+		return err_no_machine(err);
+	}
+	start = clock_mono_us();
+	if (!was_paused)
+		r = ops->pause(sb->vm, err);
+	fault_point("capture.paused");
+	if (r == 0)
+		r = write_state(sb, ops, dir, &ret->delta_bytes, err);
+	if (!was_paused && (r < 0 || !keep_paused)) {
+		struct err other;
+
+		if (ops->unpause(sb->vm, r < 0 ? &other : err) < 0 && r == 0)
+			r = err->os;
+	}
+	ret->pause_us = clock_mono_us() - start;
+	pthread_mutex_unlock(&sb->teardown);
+	if (!was_paused && (r < 0 || !keep_paused))
+		go_on(sb);
+	return r;
+}
+
+int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	int r;
+
+	pthread_mutex_lock(&sb->teardown);
+	r = sb->vm ? ops->pause(sb->vm, err) : err_no_machine(err);
+	if (r == 0)
+		(void)sandbox_set_state(sb, SANDBOX_PAUSED); /* or FAILED meanwhile */
+	pthread_mutex_unlock(&sb->teardown);
+	core_wake_keeper(sb->core);
+	return r;
+}
+
+int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	int r;
+
+	pthread_mutex_lock(&sb->teardown);
+	r = sb->vm ? ops->unpause(sb->vm, err) : err_no_machine(err);
+	if (r == 0)
+		(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* or FAILED meanwhile */
+	pthread_mutex_unlock(&sb->teardown);
+	if (r == 0)
+		go_on(sb);
+	return r;
+}
+
+/* Takes the machine away, and leaves the folder as `hibernated` says. */
+int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	_cleanup_free_ char *dir = fs_join(sb->dir, "hibernated");
+	_cleanup_free_ char *disk = fs_join(sb->dir, "scratch.ext4");
+	enum sandbox_state before = sandbox_state_of(sb);
+	struct capture_stats stats;
+	int r = fs_remove_tree(dir, err);
+
+	if (r == 0)
+		r = fs_mkdirs(dir, 0700, err);
+	if (r < 0)
+		return r;
+	if (!sandbox_set_state(sb, SANDBOX_HIBERNATING))
+		return err_set(err, ERR_CONFLICT, -EBUSY, "the sandbox is %s",
+			sandbox_state_name(sandbox_state_of(sb)));
+	r = sandbox_capture(sb, ops, dir, before == SANDBOX_PAUSED, true, &stats, err);
+	if (r == 0)
+		r = state_seal(dir, err);
+	if (r == 0)
+		r = fs_sync_tree(dir, err);
+	/* From here on a daemon that starts after a crash wakes it from the folder. */
+	fault_point("hibernate.synced");
+	if (r == 0)
+		r = core_note_state(sb->core, sb, SANDBOX_HIBERNATED, err);
+	fault_point("hibernate.noted");
+	if (r < 0) {
+		(void)fs_remove_tree(dir,
+			NULL); /* best effort: the next hibernation does it again */
+		/* Where that fails the machine is gone, and the keeper sees to it. */
+		if (before == SANDBOX_PAUSED || sandbox_unpause(sb, ops, NULL) < 0)
+			(void)sandbox_set_state(sb, before);
+		core_wake_keeper(sb->core); /* which does not look at it while it is HIBERNATING */
+		return r;
+	}
+	sandbox_detach(sb, false, "it was hibernated");
+	fault_point("hibernate.ended");
+	(void)unlink(disk); /* the copy in `hibernated` is the disk now */
+	if (!sandbox_set_state(sb, SANDBOX_HIBERNATED))
+		return err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN, "the sandbox failed meanwhile");
+	return 0;
+}
+
+int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	const struct template *t, struct err *err)
+{
+	_cleanup_free_ char *dir = fs_join(sb->dir, "hibernated");
+	_cleanup_free_ char *disk = fs_join(dir, "scratch.ext4");
+	_cleanup_free_ char *own_disk = fs_join(sb->dir, "scratch.ext4");
+	const struct sandbox_source source = {.t = t, .state_dir = dir, .sealed = true};
+	int64_t start = clock_mono_ms();
+	int r;
+
+	(void)unlink(own_disk); /* of an attempt that failed */
+	r = state_check(dir, err);
+	if (r == 0)
+		r = fs_clone(disk, own_disk, 0600, err);
+	fault_point("wake.disk");
+	if (r == 0)
+		r = restore(sb, hub, ops, &source, NULL, false, err);
+	fault_point("wake.restored");
+	if (r < 0) {
+		sandbox_detach(sb, false, "it could not be woken");
+		(void)sandbox_set_state(sb, SANDBOX_HIBERNATED);
+		return r;
+	}
+	pthread_mutex_lock(&sb->lock);
+	sb->boot_ms = clock_mono_ms() - start;
+	pthread_mutex_unlock(&sb->lock);
+	r = core_note_state(sb->core, sb, SANDBOX_RUNNING, err);
+	fault_point("wake.noted");
+	if (r < 0) {
+		sandbox_detach(sb, false, "it could not be woken");
+		(void)sandbox_set_state(sb, SANDBOX_HIBERNATED);
+		return r;
+	}
+	(void)sandbox_set_state(sb, SANDBOX_RUNNING);
+	(void)fs_remove_tree(dir, NULL); /* best effort: the next hibernation removes it */
+	return 0;
+}
+
+int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
+	struct err *err)
+{
+	struct vm *vm;
+	int r = ops->adopt(sb->dir, &vm, err);
+
+	if (r < 0)
+		return r;
+	r = attach(sb, hub, vm, NULL, true, err);
+	/* The earlier daemon may have died while the machine stood still for a capture. */
+	if (r == 0)
+		r = ops->unpause(vm, err);
+	if (r == 0)
+		r = set_clock(sb->link, ADOPT_TIMEOUT_MS, err);
+	if (r == 0 && sb->registered == SANDBOX_PAUSED)
+		r = ops->pause(vm, err);
+	return r;
+}
+
+void sandbox_detach(struct sandbox *sb, bool keep, const char *why)
+{
+	struct link *link;
+	struct vm *vm;
+
+	pthread_mutex_lock(&sb->teardown);
+	sb->end_watch = link_hub_unwatch(sb->end_watch);
+	sb->console_watch = link_hub_unwatch(sb->console_watch);
+	pthread_mutex_lock(&sb->lock);
+	link = sb->link;
+	sb->link = NULL;
+	vm = sb->vm;
+	sb->vm = NULL;
+	pthread_mutex_unlock(&sb->lock);
+	if (link) {
+		link_on_dead(link, NULL, NULL);
+		link_fail(link, why);
+	}
+	link_unref(link);
+	if (vm && !keep)
+		vm_kill(vm);
+	vm_free(vm);
+	atomic_store(&sb->ended, false);
+	atomic_store(&sb->broken_ms, 0);
+	pthread_mutex_unlock(&sb->teardown);
+}
+
+int64_t sandbox_check_end(struct sandbox *sb, const struct engine_ops *ops)
+{
+	int64_t broken_ms = atomic_load(&sb->broken_ms), look_ms = INT64_MAX;
+	char why[256];
+	bool over = false;
+
+	if (pthread_mutex_trylock(&sb->teardown) != 0)
+		return INT64_MAX; /* it is being taken apart already */
+	if (sb->vm && atomic_load(&sb->ended)) {
+		explain_end(sb, ops, why, sizeof(why));
+		over = true;
+	} else if (sb->vm && broken_ms) {
+		look_ms = broken_ms + DEATH_NOTICE_MS;
+		over = look_ms <= clock_mono_ms();
+		(void)snprintf(why, sizeof(why), "%s", sb->broken_why);
+	}
+	pthread_mutex_unlock(&sb->teardown);
+	if (over)
+		(void)sandbox_fail(sb, why);
+	return over ? INT64_MAX : look_ms;
+}
