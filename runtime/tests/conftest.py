@@ -29,6 +29,9 @@ from pandastack_kernel import frames  # noqa: E402
 _PR_SET_CHILD_SUBREAPER = 36
 WAIT_S = 60.0
 
+# A shell's background job ignores SIGINT, and what it starts would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def recv_frame(sock: socket.socket, timeout_s: float = WAIT_S) -> tuple[bytes, bytes] | None:
     """Read one frame; None at the end of file."""
