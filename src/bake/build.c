@@ -350,7 +350,7 @@ static int remove_others(const struct build *b, struct err *err)
 		if (strlen(e->d_name) == DIGEST_TEXT_SIZE - 1 &&
 			strspn(e->d_name, "0123456789abcdef") == DIGEST_TEXT_SIZE - 1 &&
 			strcmp(e->d_name, b->version) != 0 &&
-			template_holders(b->dir, e->d_name, NULL, 0) == 0)
+			template_holders(b->dir, e->d_name, NULL) == 0)
 			r = fs_remove_tree(path, err);
 	}
 	(void)closedir(dir);

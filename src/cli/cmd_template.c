@@ -58,13 +58,14 @@ int cmd_template_rm(int argc, char **argv, struct err *err)
 	_cleanup_free_ char *escaped = NULL, *path = NULL;
 	bool force = false;
 	const struct opt opts[] = {
-		{'f', "force", NULL, "even if snapshots stand on it", .flag = &force},
+		{'f', "force", NULL, "even if snapshots or sandboxes stand on it", .flag = &force},
 	};
 	const struct opts_spec spec = {
 		.usage = "template rm NAME [--force]",
-		.about = "Deletes a template. Sandboxes that were made from it go on. One that\n"
-			 "snapshots stand on is kept; by force it loses its name, and `gc` takes\n"
-			 "its files away after the last of them.\n",
+		.about =
+			"Deletes a template. One that snapshots or sandboxes stand on is kept; by\n"
+			"force it loses its name, they go on, and `gc` takes its files away after\n"
+			"the last of them.\n",
 		.examples = "  pandastack template rm code-interpreter\n",
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),

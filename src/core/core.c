@@ -248,6 +248,12 @@ static int boot(struct core *core, struct sandbox *sb, const struct sandbox_sour
 	return r < 0 ? sandbox_boot(sb, core->hub, core->ops, source, NULL, err) : r;
 }
 
+/* It must be there when the sandbox is captured, or wakes. */
+static int hold_template(struct core *core, const struct sandbox *sb, struct err *err)
+{
+	return template_hold(core->templates, sb->template, sb->version, sb->id, sb->dir, err);
+}
+
 int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_source *source,
 	struct sandbox **ret_same, struct err *err)
 {
@@ -257,6 +263,8 @@ int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_sour
 		return r;
 	pool_pause(core->pool);
 	r = boot(core, sb, source, err);
+	if (r == 0)
+		r = hold_template(core, sb, err);
 	if (r == 0)
 		r = put_row(core, sb, err);
 	pool_resume(core->pool);
@@ -406,8 +414,13 @@ static int remember_row(const struct store_sandbox *row, void *user)
 	struct core *core = user;
 	struct sandbox *sb = sandbox_from_row(core, core->data_dir, row, &core->engine);
 	struct sandbox *same;
+	struct err err;
 
 	(void)add_to_list(core, sb, &same, NULL); /* keys are unique in the table */
+	/* Names in the templates' folder may be younger than the registry, and lost. */
+	if (hold_template(core, sb, &err) < 0)
+		log_warn("can't hold a template", LOG_STR("sandbox", sb->id),
+			LOG_STR("error", err_msg(&err)));
 	sandbox_unref(sb);
 	return 0;
 }

@@ -58,29 +58,6 @@ static int sweep_forks(const struct gc *gc, struct err *err)
 	return 0;
 }
 
-struct version {
-	const char *name, *version;
-	bool in_use;
-};
-
-static int look_at(struct sandbox *sb, void *user)
-{
-	struct version *v = user;
-
-	v->in_use = strcmp(sb->template, v->name) == 0 && strcmp(sb->version, v->version) == 0;
-	return v->in_use;
-}
-
-/* A sandbox that runs needs its template to be captured. */
-static bool in_use(const char *name, const char *version, void *user)
-{
-	const struct gc *gc = user;
-	struct version v = {.name = name, .version = version};
-
-	core_each(gc->core, look_at, &v);
-	return v.in_use;
-}
-
 static void version_removed(const char *name, const char *version, uint64_t bytes, void *user)
 {
 	const struct gc *gc = user;
@@ -92,9 +69,7 @@ static void version_removed(const char *name, const char *version, uint64_t byte
 int core_gc(struct core *core, core_gc_fn *removed, void *user, struct err *err)
 {
 	struct gc gc = {.core = core, .removed = removed, .user = user};
-	const struct template_sweep sweep = {.in_use = in_use,
-		.removed = version_removed,
-		.user = &gc};
+	const struct template_sweep sweep = {.removed = version_removed, .user = &gc};
 	int r;
 
 	pthread_rwlock_wrlock(&core->captures);

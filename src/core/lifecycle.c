@@ -76,22 +76,13 @@ int core_resume(struct core *core, struct sandbox *sb, struct err *err)
 
 int core_hibernate(struct core *core, struct sandbox *sb, struct err *err)
 {
-	_cleanup_template_ struct template *t = NULL;
 	int r = 0;
 
 	pthread_mutex_lock(&sb->op);
 	switch (judge(sandbox_state_of(sb), 1u << SANDBOX_RUNNING | 1u << SANDBOX_PAUSED,
 		SANDBOX_HIBERNATED)) {
 	case DO_IT:
-		/* It must be there when the sandbox wakes. */
-		r = core_load_template(core, sb->template, sb->version, &t, err);
-		if (r == 0)
-			r = template_hold(core->templates, sb->template, sb->version, sb->id,
-				sb->dir, err);
-		if (r == 0)
-			r = sandbox_hibernate(sb, core->ops, err);
-		if (r < 0)
-			template_release(core->templates, sb->template, sb->version, sb->id);
+		r = sandbox_hibernate(sb, core->ops, err);
 		break;
 	case DONE:
 		break;
@@ -115,7 +106,6 @@ static int wake(struct core *core, struct sandbox *sb, struct err *err)
 	r = sandbox_wake(sb, core->hub, core->ops, t, err);
 	if (r < 0)
 		return r;
-	template_release(core->templates, sb->template, sb->version, sb->id);
 	sandbox_touch(sb);
 	core_wake_keeper(core);
 	log_info("sandbox woken", LOG_STR("sandbox", sb->id), LOG_INT("boot_ms", sb->boot_ms));

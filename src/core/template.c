@@ -20,6 +20,8 @@ enum {
 	MANIFEST_BYTES_MAX = 64 << 10,
 	TEMPLATES_MAX = 1000,
 	VERSION_CHARS_MIN = 16, /* of a version's name, hex: no other folder here looks like that */
+	HOLDERS_LISTED = 8,     /* in an error's message, as UUIDs with ", " */
+	HOLDERS_CHARS_MAX = HOLDERS_LISTED * 38,
 };
 
 struct template_set {
@@ -326,10 +328,15 @@ int template_hold(struct template_set *set, const char *name, const char *versio
 	if (access(held, F_OK) < 0)
 		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
 			"version %s of template %s is no more", version, name);
-	r = fs_mkdirs(dir, 0755, err);
-	if (r == 0 && symlink(target, link) < 0 && errno != EEXIST)
-		r = err_set_errno(err, -errno, "can't hold the template (%s)", link);
-	return r;
+	do {
+		r = fs_mkdirs(dir, 0755, err);
+		if (r < 0)
+			return r;
+		r = symlink(target, link) < 0 ? -errno : 0;
+	} while (r == -ENOENT); /* the last of the others has let go meanwhile */
+	if (r == 0 || r == -EEXIST)
+		return 0;
+	return err_set_errno(err, r, "can't hold the template (%s)", link);
 }
 
 void template_release(struct template_set *set, const char *name, const char *version,
@@ -342,8 +349,7 @@ void template_release(struct template_set *set, const char *name, const char *ve
 	(void)rmdir(dir);   /* fails while others are there */
 }
 
-unsigned int template_holders(const char *template_dir, const char *version, char *ret_id,
-	size_t id_size)
+unsigned int template_holders(const char *template_dir, const char *version, struct buf *ids)
 {
 	_cleanup_free_ char *path = refs_dir(template_dir, version);
 	DIR *dir = opendir(path);
@@ -353,8 +359,8 @@ unsigned int template_holders(const char *template_dir, const char *version, cha
 	while (dir && (e = readdir(dir))) {
 		if (e->d_name[0] == '.' || faccessat(dirfd(dir), e->d_name, F_OK, 0) < 0)
 			continue;
-		if (ret_id && n == 0)
-			(void)snprintf(ret_id, id_size, "%s", e->d_name);
+		if (ids) /* as many as have room */
+			(void)buf_appendf(ids, "%s%s", ids->len ? ", " : "", e->d_name);
 		n++;
 	}
 	if (dir)
@@ -371,27 +377,28 @@ static bool lock_template(const char *template_dir, int *ret_fd)
 	return *ret_fd < 0 || flock(*ret_fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-/* -EBUSY where snapshots stand on any version. */
+/* -EBUSY where snapshots or sandboxes stand on any version. */
 static int check_holders(const char *template_dir, const char *name, struct err *err)
 {
 	_cleanup_free_ char *path = fs_join(template_dir, "refs");
 	DIR *dir = opendir(path);
 	const struct dirent *e;
+	_cleanup_buf_ struct buf ids = buf_init(HOLDERS_CHARS_MAX);
 	unsigned int n = 0;
-	char id[64] = "";
 
 	while (dir && (e = readdir(dir))) {
 		if (e->d_name[0] != '.')
-			n += template_holders(template_dir, e->d_name, id, sizeof(id));
+			n += template_holders(template_dir, e->d_name, &ids);
 	}
 	if (dir)
 		(void)closedir(dir);
 	if (n == 0)
 		return 0;
 	return err_set(err, ERR_CONFLICT, -EBUSY,
-		"%u snapshot%s or hibernated sandbox%s stand%s on template %s, such as %s: delete "
-		"them first, or remove it by force, which keeps what they need",
-		n, n == 1 ? "" : "s", n == 1 ? "" : "es", n == 1 ? "s" : "", name, id);
+		"%u snapshot%s or sandbox%s stand%s on template %s (%s%s): delete them first, or "
+		"remove it by force, which keeps what they need",
+		n, n == 1 ? "" : "s", n == 1 ? "" : "es", n == 1 ? "s" : "", name, ids.data,
+		n > HOLDERS_LISTED ? ", ..." : "");
 }
 
 /* All but the versions that are held, and who holds them. */
@@ -408,7 +415,7 @@ static int remove_unheld(const char *template_dir, struct err *err)
 
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
 			strcmp(e->d_name, ".lock") == 0 || strcmp(e->d_name, "refs") == 0 ||
-			template_holders(template_dir, e->d_name, NULL, 0) > 0)
+			template_holders(template_dir, e->d_name, NULL) > 0)
 			continue;
 		r = fs_remove_tree(path, err);
 	}
@@ -507,8 +514,7 @@ static void sweep_versions(const char *template_dir, const char *name,
 		uint64_t bytes;
 
 		if (!is_version(e->d_name) || strcmp(e->d_name, current) == 0 ||
-			template_holders(template_dir, e->d_name, NULL, 0) > 0 ||
-			sweep->in_use(name, e->d_name, sweep->user))
+			template_holders(template_dir, e->d_name, NULL) > 0)
 			continue;
 		bytes = fs_own_usage(path);
 		if (fs_remove_tree(path, NULL) == 0)

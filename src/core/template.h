@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "engine/engine.h"
 
@@ -67,17 +68,16 @@ int template_load_version(struct template_set *set, const char *name, const char
 	struct template **ret, struct err *err);
 
 /*
- * Snapshots hold the version that they stand on: <templates>/<name>/refs/<version>/<id> is a symbolic link to the
- * snapshot's folder, and counts as long as that is there. So whoever builds or removes templates can see it without
+ * Snapshots and sandboxes hold the version that they stand on: <templates>/<name>/refs/<version>/<id> is a symbolic link to
+ * their folder, and counts as long as that is there. So whoever builds or removes templates can see it without
  * asking a daemon. ERR_TEMPLATE_STALE when that version is no more.
  */
 int template_hold(struct template_set *set, const char *name, const char *version, const char *id,
 	const char *target, struct err *err);
 void template_release(struct template_set *set, const char *name, const char *version,
 	const char *id);
-/* How many hold that version; *ret_id, unless NULL, is one of them. */
-unsigned int template_holders(const char *template_dir, const char *version, char *ret_id,
-	size_t id_size);
+/* How many hold that version; their ids are added to `ids`, or NULL, with ", " between them. */
+unsigned int template_holders(const char *template_dir, const char *version, struct buf *ids);
 
 /*
  * Whether that engine, here, can run what the template holds: 0, or -ESTALE (ERR_TEMPLATE_STALE) with the
@@ -90,14 +90,13 @@ int template_check_engine(const struct template *t, const struct engine_info *en
 int template_list(struct template_set *set, struct template ***ret, size_t *ret_n, struct err *err);
 
 /*
- * Removes it. ERR_TEMPLATE_NOT_FOUND; -EBUSY (ERR_CONFLICT) while it is being built or snapshots stand on it. With
+ * Removes it. ERR_TEMPLATE_NOT_FOUND; -EBUSY (ERR_CONFLICT) while it is being built or somebody stands on it. With
  * `force` the latter keep their versions, which have no name any more and go with the next sweep after the last of them.
  */
 int template_remove(struct template_set *set, const char *name, bool force, struct err *err);
 
-/* Removes versions that are neither current nor held nor in use, and references of holders that are gone. */
+/* Removes versions that are neither current nor held, and references of holders that are gone. */
 struct template_sweep {
-	bool (*in_use)(const char *name, const char *version, void *user);
 	void (*removed)(const char *name, const char *version, uint64_t bytes, void *user);
 	void *user;
 };

@@ -590,10 +590,14 @@ def test_a_template_that_a_snapshot_stands_on(make_daemon: MakeDaemon, base_only
     taken = s.snapshot()["id"]
     s.delete()
     answer = d.api.refused("DELETE", "/v1/templates/base", 409, "conflict")
+    assert "1 snapshot " in answer["error"]
     assert taken in answer["error"]
-    assert "1 snapshot" in answer["error"]
     copy = d.api.restore(taken)
     assert copy.read("/workspace/f") == b"data"
+    answer = d.api.refused("DELETE", "/v1/templates/base", 409, "conflict")
+    assert "2 snapshots " in answer["error"]
+    assert taken in answer["error"]
+    assert copy.id in answer["error"]
     copy.delete()
     d.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
     d.api.call("DELETE", "/v1/templates/base", want=204)
@@ -624,14 +628,14 @@ def test_a_template_removed_by_force(make_daemon: MakeDaemon, base_only: Path) -
 
 
 def test_a_template_that_is_built_anew(make_daemon: MakeDaemon, base_only: Path) -> None:
-    """The snapshot goes on with its version, a create takes the new one; gc keeps the one, and later removes it."""
+    """Who has the old version goes on with it, a create takes the new one; gc keeps the one, and later removes it."""
     d = make_daemon(template_dir=base_only).wait_ready()
     s = d.api.create("base")
     s.write("/workspace/f", "data")
-    taken = s.snapshot()
     old = rebuilt(base_only)
-    assert taken["template_version"] == old
     d.api.call("POST", "/v1/gc")
+    taken = s.snapshot()
+    assert taken["template_version"] == old
     s.delete()
     d.api.call("POST", "/v1/gc")
     copy = d.api.restore(taken["id"])

@@ -296,14 +296,14 @@ static unsigned int holders(const char *set, const char *version)
 {
 	_cleanup_free_ char *dir = fs_join(set, "base");
 
-	return template_holders(dir, version, NULL, 0);
+	return template_holders(dir, version, NULL);
 }
 
 static void test_hold(void **state)
 {
 	struct template_set *set = open_set(*state);
 	_cleanup_free_ char *dir = fs_join(*state, "base"), *gone = fs_join(*state, "gone");
-	char id[64] = "";
+	_cleanup_buf_ struct buf ids = buf_init(64);
 
 	bake_two(*state);
 	assert_int_equal(holders(*state, OLD), 0);
@@ -314,8 +314,8 @@ static void test_hold(void **state)
 	assert_int_equal(template_hold(set, "base", OLD, "p1", dir, NULL), 0);  /* once more */
 	assert_int_equal(template_hold(set, "base", OLD, "p2", gone, NULL), 0); /* of no account */
 	assert_int_equal(template_hold(set, "base", NEW, "p3", dir, NULL), 0);
-	assert_int_equal(template_holders(dir, OLD, id, sizeof(id)), 1);
-	assert_string_equal(id, "p1");
+	assert_int_equal(template_holders(dir, OLD, &ids), 1);
+	assert_string_equal(ids.data, "p1");
 	assert_int_equal(holders(*state, NEW), 1);
 	template_release(set, "base", OLD, "p1");
 	template_release(set, "base", OLD, "p1");
@@ -323,6 +323,25 @@ static void test_hold(void **state)
 	template_release(set, "base", OLD, "p2");
 	assert_false(has(*state, "base/refs/" OLD));
 	assert_int_equal(holders(*state, NEW), 1);
+	template_set_free(set);
+}
+
+/* As many names as fit are given, and then it says that there are more. */
+static void test_remove_held_by_many(void **state)
+{
+	struct template_set *set = open_set(*state);
+	char id[] = "00000000-0000-4000-8000-000000000000";
+	struct err err = {0};
+
+	bake_two(*state);
+	for (char c = '1'; c <= '9'; c++) {
+		id[0] = c;
+		assert_int_equal(template_hold(set, "base", OLD, id, *state, NULL), 0);
+		assert_int_equal(template_remove(set, "base", false, &err), -EBUSY);
+		assert_true((c == '9') == (strstr(err.msg, ", ...") != NULL));
+		assert_true((c == '9') || strstr(err.msg, id) != NULL);
+		assert_non_null(strstr(err.msg, "by force")); /* it is not cut off */
+	}
 	template_set_free(set);
 }
 
@@ -348,12 +367,6 @@ static void test_remove_held(void **state)
 	template_set_free(set);
 }
 
-static bool wanted(const char *name, const char *version, void *user)
-{
-	assert_string_equal(name, "base");
-	return strcmp(version, *(const char **)user) == 0;
-}
-
 static void removed(const char *name, const char *version, uint64_t bytes, void *user)
 {
 	assert_string_equal(version, OLD);
@@ -363,8 +376,7 @@ static void removed(const char *name, const char *version, uint64_t bytes, void 
 static void test_sweep(void **state)
 {
 	struct template_set *set = open_set(*state);
-	const char *in_use = "";
-	const struct template_sweep sweep = {.in_use = wanted, .removed = removed, .user = &in_use};
+	const struct template_sweep sweep = {.removed = removed};
 	_cleanup_free_ char *lock = fs_join(*state, "base/.lock");
 	_cleanup_close_ int fd = -1;
 
@@ -375,10 +387,6 @@ static void test_sweep(void **state)
 	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
 	assert_true(has(*state, "base/" OLD)); /* it is being built */
 	assert_int_equal(flock(fd, LOCK_UN), 0);
-	in_use = OLD;
-	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
-	assert_true(has(*state, "base/" OLD));
-	in_use = "";
 	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
 	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
 	assert_true(has(*state, "base/" OLD));
@@ -394,8 +402,7 @@ static void test_sweep(void **state)
 static void test_sweep_after_force(void **state)
 {
 	struct template_set *set = open_set(*state);
-	const char *in_use = "";
-	const struct template_sweep sweep = {.in_use = wanted, .removed = removed, .user = &in_use};
+	const struct template_sweep sweep = {.removed = removed};
 
 	bake_two(*state);
 	scratch_write(*state, "base/.lock", "");
@@ -476,6 +483,7 @@ int main(void)
 		scratch_test(test_remove_while_built),
 		scratch_test(test_hold),
 		scratch_test(test_remove_held),
+		scratch_test(test_remove_held_by_many),
 		scratch_test(test_sweep),
 		scratch_test(test_sweep_after_force),
 		cmocka_unit_test(test_names),
