@@ -79,6 +79,7 @@ int snapshot_source(struct core *core, struct snapshot *s, struct sandbox_source
 	struct template **ret_template, struct err *err);
 void snapshot_source_done(struct snapshot *s);
 
-/* Captures a sandbox that is RUNNING, PAUSED or HIBERNATED into a new folder; `op` is not held. */
-int core_capture(struct core *core, struct sandbox *sb, const char *dir, struct capture_stats *ret,
-	struct err *err);
+/* Captures a sandbox that is RUNNING, PAUSED or HIBERNATED into a new folder; `base`: see sandbox_capture(), where the file
+ * need not exist. `op` is not held. */
+int core_capture(struct core *core, struct sandbox *sb, const char *base, const char *dir,
+	struct capture_stats *ret, struct err *err);

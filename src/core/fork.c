@@ -4,7 +4,8 @@
  *
  * The state lies in a folder of <data>/forks for as long as it takes; it is neither hashed nor brought to the disk.
  * Children of a large state would each hold a copy of all its pages. Where these copies together are more than the memory
- * that they stand on, a copy of that is made with the state in it, which they map and share until they write.
+ * that they stand on, a copy of that is made with the state in it, which they map and share until they write. The parent
+ * keeps it (`shared` in its folder): of its next forks only what differs from that is copied.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +19,11 @@
 #include "core/core_internal.h"
 #include "core/state_dir.h"
 
-enum { THREADS = 4 };
+enum {
+	THREADS = 4,
+	/* Who forks a sandbox once does it again. */
+	LIKELY_CHILDREN = 4,
+};
 
 struct forking {
 	struct core *core;
@@ -146,11 +151,29 @@ static int settle(struct core *core, const struct fork_spec *spec, struct fork_r
 	return r;
 }
 
+/*
+ * Makes one memory of the state, for all children and for later forks of the parent. These need not know of what time it
+ * is: a page that the parent had written then is one that it has written now, and so is compared.
+ */
+static int make_shared(const struct sandbox *parent, const struct template *t, const char *dir,
+	const char *shared, struct err *err)
+{
+	_cleanup_free_ char *base = fs_join(t->image.dir, "memory");
+	_cleanup_free_ char *memory = fs_join(dir, "memory"), *name = fs_join(dir, "shared");
+	int r = state_flatten(dir, base, parent->memory_bytes, err);
+
+	/* By another name first: others may fork it at the same time. Without it the next fork makes its own. */
+	if (r == 0 && (link(memory, name) < 0 || rename(name, shared) < 0))
+		log_warn("the memory of a fork is not kept", LOG_STR("sandbox", parent->id),
+			LOG_INT("errno", errno));
+	return r;
+}
+
 static int fork_from(struct core *core, struct sandbox *sb, const struct fork_spec *spec,
 	const char *dir, struct fork_result *ret, struct err *err)
 {
 	_cleanup_template_ struct template *t = NULL;
-	_cleanup_free_ char *base = NULL;
+	_cleanup_free_ char *shared = fs_join(sb->dir, "shared"), *base = NULL;
 	struct capture_stats stats = {0};
 	struct sandbox_source source;
 	struct forking f = {.core = core,
@@ -163,14 +186,15 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 	if (r == 0)
 		r = core_load_template(core, sb->template, sb->version, &t, err);
 	if (r == 0)
-		r = core_capture(core, sb, dir, &stats, err);
+		r = core_capture(core, sb, shared, dir, &stats, err);
 	if (r < 0)
 		return r;
 	ret->pause_us = stats.pause_us;
 	ret->delta_bytes = stats.delta_bytes;
 	base = fs_join(t->image.dir, "memory");
-	if (spec->count > 1 && stats.delta_bytes * spec->count > fs_disk_usage(base))
-		r = state_flatten(dir, base, sb->memory_bytes, err);
+	if (stats.delta_bytes * MAX(spec->count, (unsigned int)LIKELY_CHILDREN) >
+		fs_disk_usage(base))
+		r = make_shared(sb, t, dir, shared, err);
 	if (r < 0)
 		return r;
 	fault_point("fork.captured");

@@ -193,9 +193,9 @@ static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine
 }
 
 /* A hard link: the memory that a machine stands on, where that is not its template's, goes with it. */
-static int share_memory(const char *from_dir, const char *to_dir, struct err *err)
+static int share_memory(const char *from, const char *to_dir, struct err *err)
 {
-	_cleanup_free_ char *from = fs_join(from_dir, "memory"), *to = fs_join(to_dir, "memory");
+	_cleanup_free_ char *to = fs_join(to_dir, "memory");
 
 	if (link(from, to) < 0 && errno != ENOENT)
 		return err_set_errno(err, -errno, "can't link %s", from);
@@ -219,6 +219,7 @@ static int make_folder(struct sandbox *sb, const struct sandbox_source *source, 
 	const char *from = source->state_dir ? source->state_dir : source->t->image.dir;
 	_cleanup_free_ char *disk = fs_join(from, "scratch.ext4");
 	_cleanup_free_ char *own_disk = fs_join(sb->dir, "scratch.ext4");
+	_cleanup_free_ char *memory = fs_join(from, "memory");
 	int r;
 
 	if (spare) {
@@ -228,7 +229,7 @@ static int make_folder(struct sandbox *sb, const struct sandbox_source *source, 
 	if (mkdir(sb->dir, 0700) < 0)
 		return err_set_errno(err, -errno, "can't make the folder %s", sb->dir);
 	r = fs_clone(disk, own_disk, 0600, err);
-	return r == 0 && source->state_dir ? share_memory(source->state_dir, sb->dir, err) : r;
+	return r == 0 && source->state_dir ? share_memory(memory, sb->dir, err) : r;
 }
 
 int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
@@ -253,22 +254,23 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 /* ---- standing still ---- */
 
 /* Writes everything; the machine stands still and is not taken apart meanwhile. */
-static int write_state(struct sandbox *sb, const struct engine_ops *ops, const char *dir,
-	uint64_t *ret_bytes, struct err *err)
+static int write_state(struct sandbox *sb, const struct engine_ops *ops, const char *base,
+	const char *dir, uint64_t *ret_bytes, struct err *err)
 {
 	_cleanup_free_ char *devices = fs_join(dir, "devices"), *delta = fs_join(dir, "delta");
 	_cleanup_free_ char *disk = fs_join(sb->dir, "scratch.ext4");
 	_cleanup_free_ char *disk_copy = fs_join(dir, "scratch.ext4");
+	_cleanup_free_ char *memory = fs_join(sb->dir, "memory");
 	int r = ops->save_devices(sb->vm, devices, err);
 
 	fault_point("capture.devices");
 	if (r == 0)
-		r = ops->save_memory(sb->vm, sb->memory_bytes, delta, ret_bytes, err);
+		r = ops->save_memory(sb->vm, sb->memory_bytes, base, delta, ret_bytes, err);
 	fault_point("capture.memory");
 	if (r == 0)
 		r = fs_clone(disk, disk_copy, 0600, err);
 	fault_point("capture.disk");
-	return r == 0 ? share_memory(sb->dir, dir, err) : r;
+	return r == 0 ? share_memory(base ? base : memory, dir, err) : r;
 }
 
 static int err_no_machine(struct err *err)
@@ -295,8 +297,9 @@ static void go_on(struct sandbox *sb)
 	link_unref(link);
 }
 
-int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *dir,
-	bool was_paused, bool keep_paused, struct capture_stats *ret, struct err *err)
+int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *base,
+	const char *dir, bool was_paused, bool keep_paused, struct capture_stats *ret,
+	struct err *err)
 {
 	int64_t start;
 	int r = 0;
@@ -311,7 +314,7 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char
 		r = ops->pause(sb->vm, err);
 	fault_point("capture.paused");
 	if (r == 0)
-		r = write_state(sb, ops, dir, &ret->delta_bytes, err);
+		r = write_state(sb, ops, base, dir, &ret->delta_bytes, err);
 	if (!was_paused && (r < 0 || !keep_paused)) {
 		struct err other;
 
@@ -368,7 +371,7 @@ int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct e
 	if (!sandbox_set_state(sb, SANDBOX_HIBERNATING))
 		return err_set(err, ERR_CONFLICT, -EBUSY, "the sandbox is %s",
 			sandbox_state_name(sandbox_state_of(sb)));
-	r = sandbox_capture(sb, ops, dir, before == SANDBOX_PAUSED, true, &stats, err);
+	r = sandbox_capture(sb, ops, NULL, dir, before == SANDBOX_PAUSED, true, &stats, err);
 	if (r == 0)
 		r = state_seal(dir, err);
 	if (r == 0)

@@ -99,11 +99,13 @@ int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_
  * The following are for the holder of `op`.
  *
  * sandbox_capture() writes the state of a RUNNING or PAUSED machine into `dir`, an existing folder: `devices`, `delta`,
- * `scratch.ext4`, and `memory` where the machine stands on another memory than its template's. One that is not
- * `was_paused` stands still meanwhile; keep_paused: and, when that worked, from then on.
+ * `scratch.ext4`, and `memory` where that is not its template's: the one that the machine stands on, or else `base`, a file
+ * that state_flatten() once made of this sandbox. A machine that is not `was_paused` stands still meanwhile; keep_paused:
+ * and, when that worked, from then on.
  */
-int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *dir,
-	bool was_paused, bool keep_paused, struct capture_stats *ret, struct err *err);
+int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *base,
+	const char *dir, bool was_paused, bool keep_paused, struct capture_stats *ret,
+	struct err *err);
 int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
 int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
 /* To `hibernated` in its folder, and back. */

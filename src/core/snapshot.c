@@ -206,8 +206,8 @@ void core_each_snapshot(struct core *core, core_each_snapshot_fn *fn, void *user
 
 /* ---- taking one ---- */
 
-int core_capture(struct core *core, struct sandbox *sb, const char *dir, struct capture_stats *ret,
-	struct err *err)
+int core_capture(struct core *core, struct sandbox *sb, const char *base, const char *dir,
+	struct capture_stats *ret, struct err *err)
 {
 	_cleanup_free_ char *hibernated = fs_join(sb->dir, "hibernated");
 	enum sandbox_state state;
@@ -215,10 +215,13 @@ int core_capture(struct core *core, struct sandbox *sb, const char *dir, struct 
 
 	if (r < 0)
 		return r;
+	if (base && access(base, F_OK) < 0)
+		base = NULL;
 	pthread_mutex_lock(&sb->op);
 	state = sandbox_state_of(sb);
 	if (state == SANDBOX_RUNNING || state == SANDBOX_PAUSED)
-		r = sandbox_capture(sb, core->ops, dir, state == SANDBOX_PAUSED, false, ret, err);
+		r = sandbox_capture(sb, core->ops, base, dir, state == SANDBOX_PAUSED, false, ret,
+			err);
 	else if (state == SANDBOX_HIBERNATED)
 		r = state_clone(hibernated, dir, err);
 	else
@@ -295,7 +298,7 @@ static int snapshot_to(struct core *core, struct sandbox *sb, const char *id, co
 	int r = core_load_template(core, sb->template, sb->version, &t, err);
 
 	if (r == 0)
-		r = core_capture(core, sb, work, &stats, err);
+		r = core_capture(core, sb, NULL, work, &stats, err);
 	if (r == 0)
 		r = finish(work, hash, err);
 	if (r < 0)

@@ -111,9 +111,9 @@ struct engine_ops {
 	/* Writes the device state to `path`, a new file. The machine is paused. */
 	int (*save_devices)(struct vm *vm, const char *path, struct err *err);
 
-	/* Writes the pages that differ from the machine's memory file to `path`, a new file (memory_delta.h); *ret_bytes is
-	 * how much they are. The machine is paused. */
-	int (*save_memory)(struct vm *vm, uint64_t memory_bytes, const char *path,
+	/* Writes the pages that differ from the machine's memory file, or from `base`, to `path`, a new file: see
+	 * delta_save() of memory_delta.h. The machine is paused. */
+	int (*save_memory)(struct vm *vm, uint64_t memory_bytes, const char *base, const char *path,
 		uint64_t *ret_bytes, struct err *err);
 
 	/* Why the process ended, for people ("guest kernel panic: …"). After vm_reap(), and with nobody else who

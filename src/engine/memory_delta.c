@@ -7,6 +7,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -242,6 +243,64 @@ static int write_pages(int fd, const struct guest_memory *memory, const struct e
 	return r;
 }
 
+/* A memory file to compare with. */
+struct base_file {
+	const char *data; /* MAP_FAILED: none */
+	size_t len;
+};
+
+static void base_close(struct base_file *base)
+{
+	if (base->data != MAP_FAILED)
+		(void)munmap((void *)(uintptr_t)base->data, base->len);
+}
+
+static int base_open(struct base_file *base, const char *path, uint64_t bytes)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size != bytes)
+		return -EINVAL;
+	base->len = (size_t)bytes;
+	base->data = mmap(NULL, base->len, PROT_READ, MAP_SHARED, fd, 0);
+	return base->data == MAP_FAILED ? -errno : 0;
+}
+
+static void add_different(struct extents *e, const struct runs *runs, const char *chunk,
+	const char *base)
+{
+	for (size_t i = 0; i < runs->n; i++) {
+		size_t at = (size_t)(uintptr_t)runs->at[i].iov_base;
+
+		for (size_t k = 0; k < runs->at[i].iov_len; k += PAGE, chunk += PAGE) {
+			if (memcmp(chunk, base + at + k, PAGE) != 0)
+				add_page(e, (at + k) / PAGE);
+		}
+	}
+}
+
+/* Takes out the pages that are the same in the other file. */
+static int drop_same(const struct guest_memory *memory, const char *base_path, struct extents *e)
+{
+	_cleanup_free_ char *chunk = xcalloc(1, CHUNK_BYTES);
+	CLEANUP(base_close) struct base_file base = {.data = MAP_FAILED};
+	struct extents different = {0};
+	struct runs runs = {0};
+	int r = base_open(&base, base_path, memory->bytes);
+
+	while (r == 0 && next_runs(&runs, e)) {
+		r = copy_process(process_vm_readv, memory, &runs, chunk);
+		if (r == 0)
+			add_different(&different, &runs, chunk, base.data);
+	}
+	extents_done(e);
+	*e = different;
+	return r;
+}
+
 static int explain(int r, const char *path, struct err *err)
 {
 	if (r == -EPERM || r == -EACCES)
@@ -253,8 +312,8 @@ static int explain(int r, const char *path, struct err *err)
 	return err_set_errno(err, r, "can't write %s", path);
 }
 
-int delta_save(const struct guest_memory *memory, const char *path, uint64_t *ret_bytes,
-	struct err *err)
+int delta_save(const struct guest_memory *memory, const char *base, const char *path,
+	uint64_t *ret_bytes, struct err *err)
 {
 	CLEANUP(extents_done) struct extents e = {0};
 	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -264,6 +323,8 @@ int delta_save(const struct guest_memory *memory, const char *path, uint64_t *re
 	if (fd < 0)
 		return err_set_errno(err, -errno, "can't make %s", path);
 	r = find_written(memory, &e);
+	if (r == 0 && base)
+		r = drop_same(memory, base, &e);
 	memcpy(header.magic, magic, sizeof(magic));
 	header.n_extents = e.n;
 	header.n_pages = e.n_pages;

@@ -27,10 +27,13 @@ struct guest_memory {
 /* Finds the one private, writable mapping of a file with that length. -ENOENT while there is none. */
 int guest_memory_find(pid_t pid, uint64_t bytes, struct guest_memory *ret);
 
-/* Writes a new file of the pages that differ; *ret_bytes is how much they are. -EPERM (ERR_ENGINE) where the system
- * does not let us look into that process. */
-int delta_save(const struct guest_memory *memory, const char *path, uint64_t *ret_bytes,
-	struct err *err);
+/*
+ * Writes a new file of the pages that the process has written; *ret_bytes is how much they are. `base`, or NULL, is another
+ * memory file of that length, made of the same process at an earlier time (delta_apply()): only what differs from that is
+ * written, and it goes with that. -EPERM (ERR_ENGINE) where the system does not let us look into that process.
+ */
+int delta_save(const struct guest_memory *memory, const char *base, const char *path,
+	uint64_t *ret_bytes, struct err *err);
 
 /* Puts the hash into a file; one that has it already is checked against it (ERR_SNAPSHOT_DAMAGED). */
 int delta_seal(const char *path, struct err *err);

@@ -614,15 +614,15 @@ static int qemu_save_devices(struct vm *vm, const char *path, struct err *err)
 	return r;
 }
 
-static int qemu_save_memory(struct vm *vm, uint64_t memory_bytes, const char *path,
-	uint64_t *ret_bytes, struct err *err)
+static int qemu_save_memory(struct vm *vm, uint64_t memory_bytes, const char *base,
+	const char *path, uint64_t *ret_bytes, struct err *err)
 {
 	struct guest_memory memory;
 	int r = guest_memory_find(vm->pid, memory_bytes, &memory);
 
 	if (r < 0)
 		return err_set_errno(err, r, "can't find the machine's memory");
-	return delta_save(&memory, path, ret_bytes, err);
+	return delta_save(&memory, base, path, ret_bytes, err);
 }
 
 static size_t line_length(const char *text, size_t len)

@@ -297,6 +297,37 @@ def test_memory(daemon: Daemon, sandbox: Make) -> None:
         discard(*children)
 
 
+def test_memory_of_single_forks(daemon: Daemon, sandbox: Make) -> None:
+    """The first fork of a large session leaves a memory to share; the next ones copy what has changed since."""
+    s = sandbox()
+    kernel = s.session()
+    kernel.ok("import numpy as np\nbig = np.arange(20_000_000, dtype='float64') % 1000")  # 153 MiB
+    children = []
+    copied = []
+
+    def fork() -> None:
+        answer = s.api.call("POST", f"{s.path}/fork", want=201, json={})
+        children.append(s.api.sandbox(answer["sandbox"]["id"]))
+        copied.append(answer["delta_bytes"])
+
+    try:
+        for step in range(3):
+            kernel.ok(f"big[0] = {step + 1}")
+            fork()
+        s.hibernate()
+        kernel.ok("big[0] = 4")
+        fork()
+        assert copied[0] > 153 << 20
+        assert max(copied[1:]) < 80 << 20, copied
+        pss = [daemon.memory_kib(child.id) for child in children]
+        assert max(pss) < 130 << 10, pss  # a full copy has more than the array's 153 MiB
+        total = kernel.text("float(big[1:].sum())")
+        for step, child in enumerate(children):
+            assert child.same(kernel).text("float(big[0]), float(big[1:].sum())") == f"({step + 1}.0, {total})"
+    finally:
+        discard(*children)
+
+
 # ---- clones are different (S1 to S4) ----
 
 CLONES = 16

@@ -99,7 +99,7 @@ static char *save(const char *dir)
 
 	make_base(dir);
 	pid = start_process(dir, true, &memory);
-	if (delta_save(&memory, path, &bytes, &err) < 0)
+	if (delta_save(&memory, NULL, path, &bytes, &err) < 0)
 		fail_msg("%s", err.msg);
 	end_process(pid);
 	assert_int_equal(bytes, ARRAY_SIZE(written) * PAGE);
@@ -166,7 +166,7 @@ static void test_load(void **state)
 	assert_int_equal(delta_seal(delta, &err), 0);
 	if (delta_load(delta, true, &memory, &err) < 0)
 		fail_msg("%s", err.msg);
-	assert_int_equal(delta_save(&memory, again, &bytes, &err), 0);
+	assert_int_equal(delta_save(&memory, NULL, again, &bytes, &err), 0);
 	end_process(pid);
 	assert_int_equal(bytes, ARRAY_SIZE(written) * PAGE);
 	assert_int_equal(rename(again, delta), 0);
@@ -184,11 +184,38 @@ static void test_nothing_written(void **state)
 
 	make_base(*state);
 	pid = start_process(*state, false, &memory);
-	assert_int_equal(delta_save(&memory, delta, &bytes, &err), 0);
+	assert_int_equal(delta_save(&memory, NULL, delta, &bytes, &err), 0);
 	end_process(pid);
 	assert_int_equal(bytes, 0);
 	assert_int_equal(delta_seal(delta, &err), 0);
 	assert_int_equal(apply(*state, true, &err), 0);
+}
+
+/* Only what differs from another memory is written: nothing from one that has it all, one page from one that has not. */
+static void test_against_another_memory(void **state)
+{
+	_cleanup_free_ char *first = save(*state), *copy = fs_join(*state, "copy");
+	_cleanup_free_ char *delta = fs_join(*state, "against");
+	_cleanup_close_ int fd = -1;
+	struct guest_memory memory;
+	struct err err = {0};
+	uint64_t bytes;
+	pid_t pid = start_process(*state, true, &memory);
+
+	assert_int_equal(apply(*state, false, &err), 0);
+	assert_int_equal(delta_save(&memory, copy, delta, &bytes, &err), 0);
+	assert_int_equal(bytes, 0);
+	fd = open(copy, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "?", 1, (off_t)written[2] * PAGE + 5), 1);
+	assert_int_equal(unlink(delta), 0);
+	assert_int_equal(delta_save(&memory, copy, delta, &bytes, &err), 0);
+	assert_int_equal(bytes, PAGE);
+	assert_int_equal(delta_apply(delta, false, copy, BYTES, &err), 0);
+	check_copy(*state);
+	assert_int_equal(truncate(copy, BYTES - PAGE), 0);
+	assert_int_equal(unlink(delta), 0);
+	assert_int_equal(delta_save(&memory, copy, delta, &bytes, &err), -EINVAL);
+	end_process(pid);
 }
 
 static void test_no_process(void **state)
@@ -205,10 +232,11 @@ static void test_no_process(void **state)
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	/* A zombie: it has ended and is not reaped. */
 	assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
-	assert_true(delta_save(&memory, delta, &bytes, &err) < 0);
+	assert_true(delta_save(&memory, NULL, delta, &bytes, &err) < 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(guest_memory_find(pid, BYTES, &memory), -ENOENT);
-	assert_true(delta_save(&memory, delta, &bytes, &err) < 0); /* also: the file is there */
+	assert_true(
+		delta_save(&memory, NULL, delta, &bytes, &err) < 0); /* also: the file is there */
 }
 
 /* ---- damage ---- */
@@ -355,6 +383,7 @@ int main(void)
 		scratch_test(test_apply),
 		scratch_test(test_load),
 		scratch_test(test_nothing_written),
+		scratch_test(test_against_another_memory),
 		scratch_test(test_no_process),
 		scratch_test(test_flipped_bits),
 		scratch_test(test_lengths),
