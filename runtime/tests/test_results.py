@@ -170,6 +170,19 @@ def test_semicolon_and_none(shared: KernelClient) -> None:
     assert shared.ok("1  # ;").text == "1"
 
 
+def test_altair(shared: KernelClient) -> None:
+    """As in a notebook: HTML, or the specification where the code chooses that; each chart once."""
+    pytest.importorskip("altair")
+    chart = "alt.Chart(pd.DataFrame({'a': [1, 2]})).mark_bar().encode(x='a')"
+    answer = shared.ok(f"import altair as alt, pandas as pd\ndisplay({chart})\n{chart}")
+    assert [set(event["data"]) for event in answer.results] == [{"text/html", "text/plain"}] * 2
+    answer = shared.ok(f"with alt.renderers.enable('mimetype'):\n    display({chart})")
+    ((mime, specification),) = (
+        item for item in answer.results[0]["data"].items() if item[0].startswith("application/vnd.vegalite.")
+    )
+    assert json.loads(specification)["mark"]["type"] == "bar", mime
+
+
 def test_history_names(kernel: KernelClient) -> None:
     assert kernel.ok("40 + 2").done == {"status": "ok", "execution_count": 1}
     assert kernel.ok("_ + 1").text == "43"
