@@ -158,7 +158,7 @@ static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 		.idempotency_key = sb->idempotency_key,
 		.created_ms = sb->created_ms,
 		.ttl_seconds = atomic_load(&sb->ttl_seconds),
-		.boot_ms = sb->boot_ms,
+		.boot_ms = sb->boot_us / 1000,
 		.accel = accel_name(sb->accel),
 		.cpus = sb->cpus,
 		.memory_bytes = (int64_t)sb->memory_bytes,
@@ -167,7 +167,7 @@ static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 		.idle_seconds = atomic_load(&sb->idle_seconds),
 		.parent = sb->parent,
 		.from_snapshot = sb->from_snapshot,
-		.boot_mode = sb->boot_mode,
+		.boot_mode = boot_mode_name(sb->boot_mode),
 	};
 
 	if (!metadata || !env)
@@ -178,13 +178,13 @@ static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 static void count_create(struct core *core, const struct sandbox *sb, bool ok)
 {
 	pthread_mutex_lock(&core->lock);
-	if (ok) {
+	if (ok)
 		core->stats.created++;
-		core->stats.create_seconds_sum += (double)sb->boot_ms / 1000;
-	} else {
+	else
 		core->stats.failed++;
-	}
 	pthread_mutex_unlock(&core->lock);
+	if (ok)
+		core_count_boot(core, sb->boot_mode, sb->boot_us);
 }
 
 int core_load_template(struct core *core, const char *name, const char *version,
@@ -280,8 +280,9 @@ int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_sour
 	}
 	core_wake_keeper(core); /* which has not looked at it while it was CREATING */
 	log_info("sandbox created", LOG_STR("sandbox", sb->id), LOG_STR("template", sb->template),
-		LOG_INT("boot_ms", sb->boot_ms), LOG_STR("boot_mode", sb->boot_mode),
-		LOG_STR("engine", sb->engine), LOG_STR("accel", accel_name(sb->accel)));
+		LOG_INT("boot_ms", sb->boot_us / 1000),
+		LOG_STR("boot_mode", boot_mode_name(sb->boot_mode)), LOG_STR("engine", sb->engine),
+		LOG_STR("accel", accel_name(sb->accel)));
 	return 0;
 }
 
@@ -597,21 +598,4 @@ const struct engine_info *core_engine(struct core *core)
 struct store *core_store(struct core *core)
 {
 	return core->store;
-}
-
-static int count_state(struct sandbox *sb, void *user)
-{
-	struct core_stats *stats = user;
-
-	stats->sandboxes[sandbox_state_of(sb)]++;
-	return 0;
-}
-
-void core_stats(struct core *core, struct core_stats *ret)
-{
-	pthread_mutex_lock(&core->lock);
-	*ret = core->stats;
-	pthread_mutex_unlock(&core->lock);
-	core_each(core, count_state, ret);
-	pool_stats(core->pool, &ret->pools);
 }

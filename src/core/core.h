@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "core/pool.h"
 #include "core/sandbox_state.h"
+#include "core/stats.h"
 #include "core/template.h"
 #include "engine/engine.h"
 #include "link/link.h"
@@ -72,7 +73,7 @@ struct sandbox_info {
 	char *parent;        /* id, or NULL */
 	char *from_snapshot; /* id, or NULL */
 	int64_t boot_ms;
-	const char *boot_mode; /* "warm", "snapshot", "fork" or "cold" */
+	enum boot_mode boot_mode;
 	pid_t pid;
 };
 void sandbox_info_done(struct sandbox_info *info);
@@ -106,13 +107,7 @@ struct store *core_store(struct core *core);
 typedef void core_gc_fn(const char *kind, const char *name, uint64_t bytes, void *user);
 int core_gc(struct core *core, core_gc_fn *removed, void *user, struct err *err);
 
-/* Counters for /metrics. */
-struct core_stats {
-	unsigned int sandboxes[_SANDBOX_STATE_MAX];
-	uint64_t created, failed, expired, deleted;
-	double create_seconds_sum;
-	struct pool_stats pools;
-};
+/* For /metrics: what was counted, and what there is now. */
 void core_stats(struct core *core, struct core_stats *ret);
 
 /* sandbox.c: what one sandbox can do. */

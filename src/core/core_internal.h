@@ -51,6 +51,9 @@ int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_sour
 int core_load_template(struct core *core, const char *name, const char *version,
 	struct template **ret, struct err *err);
 
+/* stats.c: a machine was made ready for a sandbox. */
+void core_count_boot(struct core *core, enum boot_mode mode, int64_t boot_us);
+
 int keepers_start(struct core *core, struct err *err);
 /* Also after a start that failed. */
 void keepers_stop(struct core *core);
@@ -79,7 +82,7 @@ int snapshot_source(struct core *core, struct snapshot *s, struct sandbox_source
 	struct template **ret_template, struct err *err);
 void snapshot_source_done(struct snapshot *s);
 
-/* Captures a sandbox that is RUNNING, PAUSED or HIBERNATED into a new folder; `base`: see sandbox_capture(), where the file
- * need not exist. `op` is not held. */
-int core_capture(struct core *core, struct sandbox *sb, const char *base, const char *dir,
+/* Captures a sandbox that is RUNNING, PAUSED or HIBERNATED; spec->dir is made, spec->base need not exist. `op` is not held. In
+ * the last case files are copied: *ret stays as it is. */
+int core_capture(struct core *core, struct sandbox *sb, const struct capture_spec *spec,
 	struct capture_stats *ret, struct err *err);

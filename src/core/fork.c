@@ -174,6 +174,7 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 {
 	_cleanup_template_ struct template *t = NULL;
 	_cleanup_free_ char *shared = fs_join(sb->dir, "shared"), *base = NULL;
+	const struct capture_spec capture = {.dir = dir, .base = shared, .use = CAPTURE_FORK};
 	struct capture_stats stats = {0};
 	struct sandbox_source source;
 	struct forking f = {.core = core,
@@ -186,7 +187,7 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 	if (r == 0)
 		r = core_load_template(core, sb->template, sb->version, &t, err);
 	if (r == 0)
-		r = core_capture(core, sb, shared, dir, &stats, err);
+		r = core_capture(core, sb, &capture, &stats, err);
 	if (r < 0)
 		return r;
 	ret->pause_us = stats.pause_us;

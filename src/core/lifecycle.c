@@ -108,7 +108,9 @@ static int wake(struct core *core, struct sandbox *sb, struct err *err)
 		return r;
 	sandbox_touch(sb);
 	core_wake_keeper(core);
-	log_info("sandbox woken", LOG_STR("sandbox", sb->id), LOG_INT("boot_ms", sb->boot_ms));
+	core_count_boot(core, BOOT_WAKE, sb->boot_us);
+	log_info("sandbox woken", LOG_STR("sandbox", sb->id),
+		LOG_INT("boot_ms", sb->boot_us / 1000));
 	return 0;
 }
 

@@ -235,7 +235,7 @@ static int make_folder(struct sandbox *sb, const struct sandbox_source *source, 
 int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
 	const struct sandbox_source *source, struct spare *spare, struct err *err)
 {
-	int64_t start = clock_mono_ms();
+	int64_t start = clock_mono_us();
 	bool warm = spare && spare->kind == POOL_WARM;
 	int r = make_folder(sb, source, spare, err);
 
@@ -245,8 +245,8 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 		return r;
 	pthread_mutex_lock(&sb->lock);
 	if (warm)
-		sb->boot_mode = "warm";
-	sb->boot_ms = clock_mono_ms() - start;
+		sb->boot_mode = BOOT_WARM;
+	sb->boot_us = clock_mono_us() - start;
 	pthread_mutex_unlock(&sb->lock);
 	return 0;
 }
@@ -254,23 +254,24 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 /* ---- standing still ---- */
 
 /* Writes everything; the machine stands still and is not taken apart meanwhile. */
-static int write_state(struct sandbox *sb, const struct engine_ops *ops, const char *base,
-	const char *dir, uint64_t *ret_bytes, struct err *err)
+static int write_state(struct sandbox *sb, const struct engine_ops *ops,
+	const struct capture_spec *spec, uint64_t *ret_bytes, struct err *err)
 {
-	_cleanup_free_ char *devices = fs_join(dir, "devices"), *delta = fs_join(dir, "delta");
+	_cleanup_free_ char *devices = fs_join(spec->dir, "devices");
+	_cleanup_free_ char *delta = fs_join(spec->dir, "delta");
 	_cleanup_free_ char *disk = fs_join(sb->dir, "scratch.ext4");
-	_cleanup_free_ char *disk_copy = fs_join(dir, "scratch.ext4");
+	_cleanup_free_ char *disk_copy = fs_join(spec->dir, "scratch.ext4");
 	_cleanup_free_ char *memory = fs_join(sb->dir, "memory");
 	int r = ops->save_devices(sb->vm, devices, err);
 
 	fault_point("capture.devices");
 	if (r == 0)
-		r = ops->save_memory(sb->vm, sb->memory_bytes, base, delta, ret_bytes, err);
+		r = ops->save_memory(sb->vm, sb->memory_bytes, spec->base, delta, ret_bytes, err);
 	fault_point("capture.memory");
 	if (r == 0)
 		r = fs_clone(disk, disk_copy, 0600, err);
 	fault_point("capture.disk");
-	return r == 0 ? share_memory(base ? base : memory, dir, err) : r;
+	return r == 0 ? share_memory(spec->base ? spec->base : memory, spec->dir, err) : r;
 }
 
 static int err_no_machine(struct err *err)
@@ -297,10 +298,10 @@ static void go_on(struct sandbox *sb)
 	link_unref(link);
 }
 
-int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *base,
-	const char *dir, bool was_paused, bool keep_paused, struct capture_stats *ret,
-	struct err *err)
+int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
+	const struct capture_spec *spec, struct capture_stats *ret, struct err *err)
 {
+	bool goes_on;
 	int64_t start;
 	int r = 0;
 
@@ -310,12 +311,13 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char
 		return err_no_machine(err);
 	}
 	start = clock_mono_us();
-	if (!was_paused)
+	if (!spec->was_paused)
 		r = ops->pause(sb->vm, err);
 	fault_point("capture.paused");
 	if (r == 0)
-		r = write_state(sb, ops, base, dir, &ret->delta_bytes, err);
-	if (!was_paused && (r < 0 || !keep_paused)) {
+		r = write_state(sb, ops, spec, &ret->delta_bytes, err);
+	goes_on = !spec->was_paused && (r < 0 || spec->use != CAPTURE_HIBERNATE);
+	if (goes_on) {
 		struct err other;
 
 		if (ops->unpause(sb->vm, r < 0 ? &other : err) < 0 && r == 0)
@@ -323,7 +325,9 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char
 	}
 	ret->pause_us = clock_mono_us() - start;
 	pthread_mutex_unlock(&sb->teardown);
-	if (!was_paused && (r < 0 || !keep_paused))
+	if (r == 0)
+		core_count_capture(sb->core, spec->use, ret);
+	if (goes_on)
 		go_on(sb);
 	return r;
 }
@@ -361,6 +365,9 @@ int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct e
 	_cleanup_free_ char *dir = fs_join(sb->dir, "hibernated");
 	_cleanup_free_ char *disk = fs_join(sb->dir, "scratch.ext4");
 	enum sandbox_state before = sandbox_state_of(sb);
+	const struct capture_spec capture = {.dir = dir,
+		.use = CAPTURE_HIBERNATE,
+		.was_paused = before == SANDBOX_PAUSED};
 	struct capture_stats stats;
 	int r = fs_remove_tree(dir, err);
 
@@ -371,7 +378,7 @@ int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct e
 	if (!sandbox_set_state(sb, SANDBOX_HIBERNATING))
 		return err_set(err, ERR_CONFLICT, -EBUSY, "the sandbox is %s",
 			sandbox_state_name(sandbox_state_of(sb)));
-	r = sandbox_capture(sb, ops, NULL, dir, before == SANDBOX_PAUSED, true, &stats, err);
+	r = sandbox_capture(sb, ops, &capture, &stats, err);
 	if (r == 0)
 		r = state_seal(dir, err);
 	if (r == 0)
@@ -405,7 +412,7 @@ int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 	_cleanup_free_ char *disk = fs_join(dir, "scratch.ext4");
 	_cleanup_free_ char *own_disk = fs_join(sb->dir, "scratch.ext4");
 	const struct sandbox_source source = {.t = t, .state_dir = dir, .sealed = true};
-	int64_t start = clock_mono_ms();
+	int64_t start = clock_mono_us();
 	int r;
 
 	(void)unlink(own_disk); /* of an attempt that failed */
@@ -422,7 +429,7 @@ int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 		return r;
 	}
 	pthread_mutex_lock(&sb->lock);
-	sb->boot_ms = clock_mono_ms() - start;
+	sb->boot_us = clock_mono_us() - start;
 	pthread_mutex_unlock(&sb->lock);
 	r = core_note_state(sb->core, sb, SANDBOX_RUNNING, err);
 	fault_point("wake.noted");

@@ -94,7 +94,7 @@ struct sandbox *sandbox_new(struct core *core, const char *data_dir, const struc
 	atomic_init(&sb->persistent, spec->persistent);
 	sb->parent = spec->parent ? xstrdup(spec->parent) : NULL;
 	sb->from_snapshot = spec->from_snapshot ? xstrdup(spec->from_snapshot) : NULL;
-	sb->boot_mode = spec->parent ? "fork" : "snapshot";
+	sb->boot_mode = spec->parent ? BOOT_FORK : BOOT_SNAPSHOT;
 	sb->accel = t->image.accel;
 	sb->cpus = t->image.cpus;
 	sb->memory_bytes = t->image.memory_bytes;
@@ -102,15 +102,13 @@ struct sandbox *sandbox_new(struct core *core, const char *data_dir, const struc
 	return sb;
 }
 
-static const char *boot_mode_from_name(const char *name)
+static enum boot_mode boot_mode_from_name(const char *name)
 {
-	static const char *const modes[] = {"snapshot", "fork", "warm", "cold"};
+	enum boot_mode mode = BOOT_SNAPSHOT;
 
-	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
-		if (strcmp(modes[i], name) == 0)
-			return modes[i];
-	}
-	return modes[0];
+	while (mode < _BOOT_MODE_MAX && strcmp(boot_mode_name(mode), name) != 0)
+		mode++;
+	return mode < _BOOT_MODE_MAX ? mode : BOOT_SNAPSHOT;
 }
 
 static json_t *load_object(const char *text)
@@ -144,7 +142,7 @@ struct sandbox *sandbox_from_row(struct core *core, const char *data_dir,
 	sb->from_snapshot = row->from_snapshot ? xstrdup(row->from_snapshot) : NULL;
 	sb->boot_mode = boot_mode_from_name(row->boot_mode);
 	(void)sandbox_state_from_name(row->state, &sb->registered); /* an unknown word: CREATING */
-	sb->boot_ms = row->boot_ms;
+	sb->boot_us = row->boot_ms * 1000;
 	if (accel_from_name(row->accel, &sb->accel) < 0)
 		sb->accel = engine->accel;
 	sb->cpus = (unsigned int)row->cpus;
@@ -291,7 +289,7 @@ void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
 	pthread_mutex_lock(&sb->lock);
 	ret->state = sb->state;
 	ret->failure = sb->failure ? xstrdup(sb->failure) : NULL;
-	ret->boot_ms = sb->boot_ms;
+	ret->boot_ms = sb->boot_us / 1000;
 	ret->boot_mode = sb->boot_mode;
 	ret->pid = sb->vm ? sb->vm->pid : 0;
 	pthread_mutex_unlock(&sb->lock);

@@ -54,8 +54,8 @@ struct sandbox {
 	struct link *link;             /* a reference; NULL likewise */
 	struct link_watch *end_watch;
 	struct link_watch *console_watch;
-	int64_t boot_ms;
-	const char *boot_mode;
+	int64_t boot_us;
+	enum boot_mode boot_mode;
 };
 
 /* A random UUID. */
@@ -99,13 +99,18 @@ int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_
  * The following are for the holder of `op`.
  *
  * sandbox_capture() writes the state of a RUNNING or PAUSED machine into `dir`, an existing folder: `devices`, `delta`,
- * `scratch.ext4`, and `memory` where that is not its template's: the one that the machine stands on, or else `base`, a file
- * that state_flatten() once made of this sandbox. A machine that is not `was_paused` stands still meanwhile; keep_paused:
+ * `scratch.ext4`, and `memory` where that is not its template's. A machine that runs stands still meanwhile; to hibernate:
  * and, when that worked, from then on.
  */
-int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops, const char *base,
-	const char *dir, bool was_paused, bool keep_paused, struct capture_stats *ret,
-	struct err *err);
+struct capture_spec {
+	const char *dir;
+	const char *
+		base; /* what state_flatten() once made of this sandbox, for `memory`; NULL: what its machine stands on */
+	enum capture_use use;
+	bool was_paused;
+};
+int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
+	const struct capture_spec *spec, struct capture_stats *ret, struct err *err);
 int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
 int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
 /* To `hibernated` in its folder, and back. */
@@ -146,3 +151,5 @@ int core_note_state(struct core *core, struct sandbox *sb, enum sandbox_state st
 	struct err *err);
 /* core.c: writes the failure to the registry. */
 void core_note_failure(struct core *core, struct sandbox *sb);
+/* stats.c: a machine was captured. */
+void core_count_capture(struct core *core, enum capture_use use, const struct capture_stats *stats);

@@ -206,24 +206,25 @@ void core_each_snapshot(struct core *core, core_each_snapshot_fn *fn, void *user
 
 /* ---- taking one ---- */
 
-int core_capture(struct core *core, struct sandbox *sb, const char *base, const char *dir,
+int core_capture(struct core *core, struct sandbox *sb, const struct capture_spec *spec,
 	struct capture_stats *ret, struct err *err)
 {
 	_cleanup_free_ char *hibernated = fs_join(sb->dir, "hibernated");
 	enum sandbox_state state;
-	int r = fs_mkdirs(dir, 0700, err);
+	struct capture_spec own = *spec;
+	int r = fs_mkdirs(spec->dir, 0700, err);
 
 	if (r < 0)
 		return r;
-	if (base && access(base, F_OK) < 0)
-		base = NULL;
+	if (own.base && access(own.base, F_OK) < 0)
+		own.base = NULL;
 	pthread_mutex_lock(&sb->op);
 	state = sandbox_state_of(sb);
+	own.was_paused = state == SANDBOX_PAUSED;
 	if (state == SANDBOX_RUNNING || state == SANDBOX_PAUSED)
-		r = sandbox_capture(sb, core->ops, base, dir, state == SANDBOX_PAUSED, false, ret,
-			err);
+		r = sandbox_capture(sb, core->ops, &own, ret, err);
 	else if (state == SANDBOX_HIBERNATED)
-		r = state_clone(hibernated, dir, err);
+		r = state_clone(hibernated, spec->dir, err);
 	else
 		r = err_set(err, ERR_CONFLICT, -EBUSY, "a sandbox that is %s can't be captured",
 			sandbox_state_name(state));
@@ -292,13 +293,14 @@ static int snapshot_to(struct core *core, struct sandbox *sb, const char *id, co
 {
 	_cleanup_template_ struct template *t = NULL;
 	_cleanup_free_ char *env = json_dumps(sb->env, JSON_COMPACT);
+	const struct capture_spec capture = {.dir = work, .use = CAPTURE_SNAPSHOT};
 	char hash[STATE_HASH_SIZE];
 	struct capture_stats stats = {0};
 	struct store_snapshot row;
 	int r = core_load_template(core, sb->template, sb->version, &t, err);
 
 	if (r == 0)
-		r = core_capture(core, sb, NULL, work, &stats, err);
+		r = core_capture(core, sb, &capture, &stats, err);
 	if (r == 0)
 		r = finish(work, hash, err);
 	if (r < 0)

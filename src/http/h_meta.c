@@ -108,6 +108,18 @@ static int append_pools(struct buf *text, const struct pool_stats *stats)
 	return r;
 }
 
+static int append_histograms(struct buf *text, const struct core_stats *stats)
+{
+	int r = histogram_append(&boot_seconds_family, stats->boot_seconds, text);
+
+	if (r == 0)
+		r = histogram_append(&capture_pause_seconds_family, stats->capture_pause_seconds,
+			text);
+	if (r == 0)
+		r = histogram_append(&capture_bytes_family, stats->capture_bytes, text);
+	return r;
+}
+
 static int append_requests(struct buf *text, struct http_stats *stats)
 {
 	int r = buf_appendf(text,
@@ -141,12 +153,7 @@ int h_metrics(struct http_req *req, struct http_resp *resp, struct err *err)
 		r = append_counter(&text, "sandboxes_deleted_total", "Sandboxes deleted.",
 			stats.deleted);
 	if (r == 0)
-		r = buf_appendf(&text,
-			"# HELP pandastack_create_seconds Time from request to ready.\n"
-			"# TYPE pandastack_create_seconds summary\n"
-			"pandastack_create_seconds_sum %.6f\npandastack_create_seconds_count "
-			"%" PRIu64 "\n",
-			stats.create_seconds_sum, stats.created);
+		r = append_histograms(&text, &stats);
 	if (r == 0)
 		r = append_pools(&text, &stats.pools);
 	if (r == 0)

@@ -29,7 +29,7 @@ json_t *sandbox_json(struct sandbox *sb)
 		"failure", info.failure, "metadata", info.metadata, "cpu", (int)info.cpus,
 		"memory_mb", (json_int_t)(info.memory_bytes >> 20), "engine", info.engine, "accel",
 		accel_name(info.accel), "isolation", info.isolation, "boot_ms",
-		(json_int_t)info.boot_ms, "boot_mode", info.boot_mode, "persistent",
+		(json_int_t)info.boot_ms, "boot_mode", boot_mode_name(info.boot_mode), "persistent",
 		info.persistent, "ttl_seconds", (json_int_t)info.ttl_seconds, "idle_seconds",
 		(json_int_t)info.idle_seconds, "created_at",
 		clock_format_rfc3339(created, info.created_ms), "expires_at",

@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,12 @@ def test_engines(api: Api) -> None:
         assert "/dev/kvm" in qemu["why"], "why it is not faster"
 
 
-def metric(api: Api, name: str) -> float:
-    text = api.request("GET", "/metrics").text
+def value(text: str, name: str) -> float:
     return float(next(line.split()[-1] for line in text.splitlines() if line.startswith(f"{name} ")))
+
+
+def metric(api: Api, name: str) -> float:
+    return value(api.request("GET", "/metrics").text, name)
 
 
 def test_metrics(api: Api) -> None:
@@ -60,7 +64,7 @@ def test_metrics(api: Api) -> None:
     assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     for line in response.text.splitlines():
         assert re.fullmatch(
-            r'# (HELP|TYPE) pandastack_\w+ .+|pandastack_\w+(\{\w+="\w+"(,\w+="\w+")*\})? [0-9.e+]+', line
+            r'# (HELP|TYPE) pandastack_\w+ .+|pandastack_\w+(\{\w+="\w+"(,\w+="[\w.+]+")*\})? [0-9.e+-]+', line
         ), line
     created, deleted = (metric(api, f"pandastack_sandboxes_{what}_total") for what in ("created", "deleted"))
     running = metric(api, 'pandastack_sandboxes{state="running"}')
@@ -70,7 +74,76 @@ def test_metrics(api: Api) -> None:
     s.delete()
     assert metric(api, "pandastack_sandboxes_deleted_total") == deleted + 1
     assert metric(api, 'pandastack_sandboxes{state="running"}') == running
-    assert metric(api, "pandastack_create_seconds_sum") > 0
+
+
+@dataclass
+class Histogram:
+    """One series of a family of histograms."""
+
+    buckets: dict[float, int]
+    sum: float
+    count: int
+
+
+def histogram(api: Api, name: str, label: str) -> Histogram:
+    """The one that has this label, whose shape is checked."""
+    text = api.request("GET", "/metrics").text
+    assert text.count(f"# HELP {name} ") == 1
+    assert text.count(f"# TYPE {name} histogram\n") == 1
+    rows = re.findall(rf'^{name}_bucket\{{{re.escape(label)},le="([0-9.]+|\+Inf)"\}} (\d+)$', text, re.MULTILINE)
+    found = Histogram(
+        {float(bound): int(count) for bound, count in rows},
+        value(text, f"{name}_sum{{{label}}}"),
+        int(value(text, f"{name}_count{{{label}}}")),
+    )
+    bounds, counts = list(found.buckets), list(found.buckets.values())
+    assert len(bounds) == len(rows) > 1
+    assert bounds == sorted(bounds)
+    assert counts == sorted(counts), "each bucket counts what the smaller ones do"
+    assert bounds[-1] == float("inf")
+    assert counts[-1] == found.count
+    return found
+
+
+def test_histograms(make_daemon: Callable[..., Daemon]) -> None:
+    """Every start and every capture is in the one series that it belongs to."""
+    d = make_daemon(args=["--prespawn=0", "--warm=1", "--log-level=debug"]).wait_ready()
+
+    def boot(mode: str) -> Histogram:
+        return histogram(d.api, "pandastack_sandbox_boot_seconds", f'boot_mode="{mode}"')
+
+    def capture(what: str, operation: str) -> Histogram:
+        return histogram(d.api, f"pandastack_capture_{what}", f'operation="{operation}"')
+
+    modes, operations = ("snapshot", "fork", "warm", "wake"), ("snapshot", "fork", "hibernate")
+    assert {boot(mode).count for mode in modes} == {0}
+    assert {capture(what, op).count for what in ("pause_seconds", "bytes") for op in operations} == {0}
+
+    d.wait_log("spare machine ready", pool="warm")
+    s = d.api.create()
+    snapshot = s.snapshot()
+    restored = d.api.restore(snapshot["id"])
+    forked = d.api.call("POST", f"{s.path}/fork", want=201, json={})
+    s.hibernate()
+    s.snapshot()
+    s.wake()
+
+    starts = {"warm": s.created, "snapshot": restored.created, "fork": forked["sandbox"], "wake": s.info()}
+    for mode, info in starts.items():
+        got = boot(mode)
+        assert got.count == 1, mode
+        assert got.sum * 1000 == pytest.approx(info["boot_ms"], abs=1)
+        assert all(count == (got.sum <= bound) for bound, count in got.buckets.items())
+    for operation in operations:
+        pause, copied = capture("pause_seconds", operation), capture("bytes", operation)
+        assert pause.count == copied.count == 1, "what is hibernated stands still for no snapshot"
+        assert pause.sum > 0
+        assert all(count == (copied.sum <= bound) for bound, count in copied.buckets.items())
+    for operation, answer in (("snapshot", snapshot), ("fork", forked)):
+        assert capture("pause_seconds", operation).sum * 1000 == pytest.approx(answer["pause_ms"])
+        assert capture("bytes", operation).sum == answer["delta_bytes"]
+    d.stop()
+    d.check_clean()
 
 
 def test_me(api: Api) -> None:
