@@ -234,35 +234,40 @@ def test_get_of_nothing(api: Api) -> None:
 def linked_templates(root: Path, name: str = "code-interpreter") -> Path:
     """A folder of templates that holds the real one's files, and may be changed."""
     real = (templates() / name / "current").resolve()
-    version = root / name / "v1"
+    version = root / name / real.name
     version.mkdir(parents=True)
     for file in real.iterdir():
         if file.name == "manifest.json":
             shutil.copy(file, version / file.name)
         else:
             (version / file.name).symlink_to(file)
-    (root / name / "current").symlink_to("v1")
+    (root / name / "current").symlink_to(real.name)
     return root
 
 
 def test_delete(tmp_path: Path, make_daemon: Callable[..., Daemon]) -> None:
-    """Sandboxes that were made from it go on."""
+    """Not while a sandbox stands on it, unless by force: the sandbox goes on."""
     root = linked_templates(tmp_path / "templates")
     d = make_daemon(template_dir=root).wait_ready()
     s = d.api.create()
-    d.api.call("DELETE", "/v1/templates/code-interpreter", want=204)
-    assert not (root / "code-interpreter").exists()
+    answer = d.api.refused("DELETE", "/v1/templates/code-interpreter", 409, "conflict")
+    assert s.id in answer["error"]
+    d.api.call("DELETE", "/v1/templates/code-interpreter", want=204, params={"force": "true"})
+    assert not (root / "code-interpreter" / "current").exists()
     assert d.api.call("GET", "/v1/templates") == []
     answer = d.api.refused("POST", "/v1/sandboxes", 400, "template.unknown", json={"template": "code-interpreter"})
     assert "pandastack template build" in answer["error"]
     assert s.output("echo still here") == "still here\n"
+    s.delete()
+    d.api.call("POST", "/v1/gc")
+    assert not (root / "code-interpreter").exists()
     d.stop()
     d.check_clean()
 
 
 def test_a_template_of_another_format(tmp_path: Path, make_daemon: Callable[..., Daemon]) -> None:
     root = linked_templates(tmp_path / "templates")
-    manifest = root / "code-interpreter" / "v1" / "manifest.json"
+    manifest = root / "code-interpreter" / "current" / "manifest.json"
     text = manifest.read_text()
     d = make_daemon(template_dir=root).wait_ready()
 
@@ -289,7 +294,7 @@ def test_a_template_of_another_format(tmp_path: Path, make_daemon: Callable[...,
 def test_a_template_whose_files_are_damaged(tmp_path: Path, make_daemon: Callable[..., Daemon]) -> None:
     """A create fails with a reason, and leaves nothing."""
     root = linked_templates(tmp_path / "templates")
-    devices = root / "code-interpreter" / "v1" / "devices"
+    devices = root / "code-interpreter" / "current" / "devices"
     real = devices.resolve().read_bytes()
     devices.unlink()
     devices.write_bytes(real[: len(real) // 2])
