@@ -35,6 +35,7 @@ PARTS = ["creation", "pools", "states", "warm", "transfer", "idle"]
 KERNEL_SCRIPT = ROOT / "runtime" / "bench_kernel.py"
 GUEST_RUNTIME = "/usr/lib/pandastack/runtime"
 GUEST_PYTHON = "/opt/venv/bin/python"
+SIXTEEN_MB = "import os; x = [os.urandom(1 << 20) for _ in range(16)]"
 FIGURE = "plt.figure(); plt.plot(range(100), [x * x for x in range(100)]); plt.title('t'); plt.show()"
 
 
@@ -309,7 +310,7 @@ class Bench:
             )
             for path in made:
                 d.run(d.session(path), "1+1")
-            self._memory(vms, "sandbox with a session that ran 1+1", None)
+            self._memory(vms, "sandbox with a session that ran 1+1")
         finally:
             for path in made:
                 d.call("DELETE", path)
@@ -346,12 +347,13 @@ class Bench:
         with self.other_daemon("--prespawn=1") as d:
             parent = d.create()
             kernel = d.session(parent)
-            d.run(kernel, "import os; x = [os.urandom(1 << 20) for _ in range(16)]")
+            d.run(kernel, SIXTEEN_MB)
             d.run(kernel, "1+1")
             self._pauses(d, parent)
             self._snapshots(d, parent)
             self._forks(d, parent, kernel)
             self._hibernation(d, parent)
+        self._tree_of_waiting_processes()
         self._shared_memory()
 
     def _pauses(self, d: Daemon, parent: str) -> None:
@@ -392,14 +394,23 @@ class Bench:
             pause.values.append(answer["pause_ms"])
             written.values.append(answer["delta_bytes"] / 1e6)
             d.call("DELETE", answer["child"])
-        tree = self.row("fork-tree of 8", "ms", 600)
+        self._fork_tree(d, parent, "fork-tree of 8, one process waiting", 1)
+
+    def _fork_tree(self, d: Daemon, parent: str, what: str, spares: int) -> None:
+        tree = self.row(what, "ms", 600)
         for _ in self.times(10):
-            d.wait_for_spares("prespawn", 1)
+            d.wait_for_spares("prespawn", spares)
             start = time.perf_counter()
             children = d.call("POST", f"{parent}/fork-tree", {"count": 8})["children"]
             tree.values.append((time.perf_counter() - start) * 1000)
             for child in children:
                 d.call("DELETE", f"/v1/sandboxes/{child['id']}")
+
+    def _tree_of_waiting_processes(self) -> None:
+        with self.other_daemon("--prespawn=8") as d:
+            parent = d.create()
+            d.run(d.session(parent), SIXTEEN_MB)
+            self._fork_tree(d, parent, "fork-tree of 8, all processes waiting", 8)
 
     def _hibernation(self, d: Daemon, parent: str) -> None:
         sleep, wake = self.row("hibernate", "ms"), self.row("wake", "ms", 200)
@@ -415,13 +426,24 @@ class Bench:
             d.run(d.session(parent), frame)
             tree = d.call("POST", f"{parent}/fork-tree", {"count": 10})["children"]
             vms = [d.vm_of(child["id"]) for child in tree]
-            self._memory(vms, "child of a fork-tree of 10, 300 MB in a frame", 40)
+            self._memory(vms, "child of a fork-tree of 10, 300 MB in a frame", private=40)
+            for child in tree:
+                d.call("DELETE", f"/v1/sandboxes/{child['id']}")
+            forks = self.row("fork of the same", "ms")
+            children = []
+            for _ in range(10):
+                start = time.perf_counter()
+                children.append(d.fork(parent)["child"])
+                forks.values.append((time.perf_counter() - start) * 1000)
+            vms = [d.vm_of(child.rsplit("/", 1)[1]) for child in children]
+            self._memory(vms, "child of 10 forks of the same, one by one", private=40)
 
-    def _memory(self, vms: list[int], what: str, target: float | None) -> None:
+    def _memory(self, vms: list[int], what: str, pss: float | None = None, private: float | None = None) -> None:
+        """``pss`` and ``private`` are targets; what is private is what one more costs."""
         figures = [memory(pid) for pid in vms]
-        self.row(f"memory per {what}: Pss", "MB", target).values += [f["Pss"] for f in figures]
-        private = [f["Private_Clean"] + f["Private_Dirty"] for f in figures]
-        self.row("    of which private", "MB").values += private
+        self.row(f"memory per {what}: Pss", "MB", pss).values += [f["Pss"] for f in figures]
+        own = [f["Private_Clean"] + f["Private_Dirty"] for f in figures]
+        self.row("    of which private", "MB", private).values += own
 
 
 def compare_kernels(daemon: Daemon, program: Path, quick: bool) -> int:
