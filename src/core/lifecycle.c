@@ -5,97 +5,91 @@
 #include "base/log.h"
 #include "core/core_internal.h"
 
-/* Where a sandbox is told to be where it is already, nothing is done. */
-enum verdict {
-	DO_IT,
-	DONE,
-	REFUSED,
+/* Leads from any of some states to another one. */
+struct change {
+	unsigned int from; /* 1 << state, each */
+	enum sandbox_state to;
+	const char *verb;
+	int (*make)(struct core *core, struct sandbox *sb, struct err *err); /* `op` is held */
 };
 
-static enum verdict judge(enum sandbox_state state, unsigned int from, enum sandbox_state to)
+/* Where a sandbox is told to be where it is already, nothing is done. */
+static int make_change(struct core *core, struct sandbox *sb, const struct change *change,
+	struct err *err)
 {
-	if (state == to)
-		return DONE;
-	return from & (1u << state) ? DO_IT : REFUSED;
-}
-
-static int err_state(struct sandbox *sb, const char *verb, struct err *err)
-{
-	enum sandbox_state state = sandbox_state_of(sb);
-
-	return err_set(err, ERR_CONFLICT, -EBUSY, "a sandbox that is %s can't be %s",
-		sandbox_state_name(state), verb);
-}
-
-int core_pause(struct core *core, struct sandbox *sb, struct err *err)
-{
+	enum sandbox_state state;
 	int r = 0;
 
 	pthread_mutex_lock(&sb->op);
-	switch (judge(sandbox_state_of(sb), 1u << SANDBOX_RUNNING, SANDBOX_PAUSED)) {
-	case DO_IT:
-		r = sandbox_pause(sb, core->ops, err);
-		if (r == 0)
-			r = core_note_state(core, sb, SANDBOX_PAUSED, err);
-		/* An error means that nothing has changed. */
-		if (r < 0 && sandbox_state_of(sb) == SANDBOX_PAUSED)
-			(void)sandbox_unpause(sb, core->ops, NULL);
-		break;
-	case DONE:
-		break;
-	case REFUSED:
-		r = err_state(sb, "paused", err);
-	}
+	state = sandbox_state_of(sb);
+	if (change->from & (1u << state))
+		r = change->make(core, sb, err);
+	else if (state != change->to)
+		r = err_set(err, ERR_CONFLICT, -EBUSY, "a sandbox that is %s can't be %s",
+			sandbox_state_name(state), change->verb);
 	pthread_mutex_unlock(&sb->op);
+	return r;
+}
+
+static int pause_it(struct core *core, struct sandbox *sb, struct err *err)
+{
+	int r = sandbox_pause(sb, core->ops, err);
+
+	if (r == 0)
+		r = core_note_state(core, sb, SANDBOX_PAUSED, err);
+	/* An error means that nothing has changed. */
+	if (r < 0 && sandbox_state_of(sb) == SANDBOX_PAUSED)
+		(void)sandbox_unpause(sb, core->ops, NULL);
 	if (r == 0)
 		log_info("sandbox paused", LOG_STR("sandbox", sb->id));
 	return r;
 }
 
-int core_resume(struct core *core, struct sandbox *sb, struct err *err)
+int core_pause(struct core *core, struct sandbox *sb, struct err *err)
 {
-	int r = 0;
+	static const struct change change = {1u << SANDBOX_RUNNING, SANDBOX_PAUSED, "paused",
+		pause_it};
 
-	pthread_mutex_lock(&sb->op);
-	switch (judge(sandbox_state_of(sb), 1u << SANDBOX_PAUSED, SANDBOX_RUNNING)) {
-	case DO_IT:
-		r = core_note_state(core, sb, SANDBOX_RUNNING, err);
-		if (r == 0)
-			r = sandbox_unpause(sb, core->ops, err);
-		break;
-	case DONE:
-		break;
-	case REFUSED:
-		r = err_state(sb, "resumed", err);
-	}
-	pthread_mutex_unlock(&sb->op);
+	return make_change(core, sb, &change, err);
+}
+
+static int resume_it(struct core *core, struct sandbox *sb, struct err *err)
+{
+	int r = core_note_state(core, sb, SANDBOX_RUNNING, err);
+
+	if (r == 0)
+		r = sandbox_unpause(sb, core->ops, err);
 	if (r == 0)
 		log_info("sandbox resumed", LOG_STR("sandbox", sb->id));
 	return r;
 }
 
-int core_hibernate(struct core *core, struct sandbox *sb, struct err *err)
+int core_resume(struct core *core, struct sandbox *sb, struct err *err)
 {
-	int r = 0;
+	static const struct change change = {1u << SANDBOX_PAUSED, SANDBOX_RUNNING, "resumed",
+		resume_it};
 
-	pthread_mutex_lock(&sb->op);
-	switch (judge(sandbox_state_of(sb), 1u << SANDBOX_RUNNING | 1u << SANDBOX_PAUSED,
-		SANDBOX_HIBERNATED)) {
-	case DO_IT:
-		r = sandbox_hibernate(sb, core->ops, err);
-		break;
-	case DONE:
-		break;
-	case REFUSED:
-		r = err_state(sb, "hibernated", err);
-	}
-	pthread_mutex_unlock(&sb->op);
+	return make_change(core, sb, &change, err);
+}
+
+static int hibernate_it(struct core *core, struct sandbox *sb, struct err *err)
+{
+	int r = sandbox_hibernate(sb, core->ops, err);
+
 	if (r == 0)
 		log_info("sandbox hibernated", LOG_STR("sandbox", sb->id));
 	return r;
 }
 
-static int wake(struct core *core, struct sandbox *sb, struct err *err)
+int core_hibernate(struct core *core, struct sandbox *sb, struct err *err)
+{
+	static const struct change change = {1u << SANDBOX_RUNNING | 1u << SANDBOX_PAUSED,
+		SANDBOX_HIBERNATED, "hibernated", hibernate_it};
+
+	return make_change(core, sb, &change, err);
+}
+
+static int wake_it(struct core *core, struct sandbox *sb, struct err *err)
 {
 	_cleanup_template_ struct template *t = NULL;
 	int r = core_load_template(core, sb->template, sb->version, &t, err);
@@ -116,20 +110,10 @@ static int wake(struct core *core, struct sandbox *sb, struct err *err)
 
 int core_wake(struct core *core, struct sandbox *sb, struct err *err)
 {
-	int r = 0;
+	static const struct change change = {1u << SANDBOX_HIBERNATED, SANDBOX_RUNNING, "woken",
+		wake_it};
 
-	pthread_mutex_lock(&sb->op);
-	switch (judge(sandbox_state_of(sb), 1u << SANDBOX_HIBERNATED, SANDBOX_RUNNING)) {
-	case DO_IT:
-		r = wake(core, sb, err);
-		break;
-	case DONE:
-		break;
-	case REFUSED:
-		r = err_state(sb, "woken", err);
-	}
-	pthread_mutex_unlock(&sb->op);
-	return r;
+	return make_change(core, sb, &change, err);
 }
 
 int core_auto_wake(struct core *core, struct sandbox *sb, struct err *err)
