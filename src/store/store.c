@@ -243,42 +243,18 @@ static const char *text(sqlite3_stmt *stmt, int column)
 	return (const char *)sqlite3_column_text(stmt, column);
 }
 
-int store_each_sandbox(struct store *s, store_sandbox_fn *fn, void *user, struct err *err)
+/* Takes a row; anything but 0 ends the reading and is returned. */
+typedef int row_fn(sqlite3_stmt *stmt, void *user);
+
+static int each_row(struct store *s, const char *sql, row_fn *fn, void *user, struct err *err)
 {
 	sqlite3_stmt *stmt = NULL;
 	int rc, r = 0;
 
 	pthread_mutex_lock(&s->lock);
-	rc = sqlite3_prepare_v2(s->db,
-		"SELECT id, template, version, engine, metadata, env, failure, idempotency_key,"
-		" created_ms, ttl_seconds, boot_ms, accel, cpus, memory_bytes, state, persistent,"
-		" idle_seconds, parent, from_snapshot, boot_mode FROM sandbox ORDER BY created_ms, id",
-		-1, &stmt, NULL);
+	rc = sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL);
 	while (rc == SQLITE_OK && r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-		const struct store_sandbox row = {
-			.id = text(stmt, 0),
-			.template = text(stmt, 1),
-			.version = text(stmt, 2),
-			.engine = text(stmt, 3),
-			.metadata = text(stmt, 4),
-			.env = text(stmt, 5),
-			.failure = text(stmt, 6),
-			.idempotency_key = text(stmt, 7),
-			.created_ms = sqlite3_column_int64(stmt, 8),
-			.ttl_seconds = sqlite3_column_int64(stmt, 9),
-			.boot_ms = sqlite3_column_int64(stmt, 10),
-			.accel = text(stmt, 11),
-			.cpus = sqlite3_column_int64(stmt, 12),
-			.memory_bytes = sqlite3_column_int64(stmt, 13),
-			.state = text(stmt, 14),
-			.persistent = sqlite3_column_int64(stmt, 15),
-			.idle_seconds = sqlite3_column_int64(stmt, 16),
-			.parent = text(stmt, 17),
-			.from_snapshot = text(stmt, 18),
-			.boot_mode = text(stmt, 19),
-		};
-
-		r = fn(&row, user);
+		r = fn(stmt, user);
 		rc = SQLITE_OK;
 	}
 	if (r == 0 && rc != SQLITE_DONE)
@@ -286,6 +262,51 @@ int store_each_sandbox(struct store *s, store_sandbox_fn *fn, void *user, struct
 	sqlite3_finalize(stmt);
 	pthread_mutex_unlock(&s->lock);
 	return r;
+}
+
+struct sandbox_rows {
+	store_sandbox_fn *fn;
+	void *user;
+};
+
+static int give_sandbox(sqlite3_stmt *stmt, void *user)
+{
+	const struct sandbox_rows *rows = user;
+	const struct store_sandbox row = {
+		.id = text(stmt, 0),
+		.template = text(stmt, 1),
+		.version = text(stmt, 2),
+		.engine = text(stmt, 3),
+		.metadata = text(stmt, 4),
+		.env = text(stmt, 5),
+		.failure = text(stmt, 6),
+		.idempotency_key = text(stmt, 7),
+		.created_ms = sqlite3_column_int64(stmt, 8),
+		.ttl_seconds = sqlite3_column_int64(stmt, 9),
+		.boot_ms = sqlite3_column_int64(stmt, 10),
+		.accel = text(stmt, 11),
+		.cpus = sqlite3_column_int64(stmt, 12),
+		.memory_bytes = sqlite3_column_int64(stmt, 13),
+		.state = text(stmt, 14),
+		.persistent = sqlite3_column_int64(stmt, 15),
+		.idle_seconds = sqlite3_column_int64(stmt, 16),
+		.parent = text(stmt, 17),
+		.from_snapshot = text(stmt, 18),
+		.boot_mode = text(stmt, 19),
+	};
+
+	return rows->fn(&row, rows->user);
+}
+
+int store_each_sandbox(struct store *s, store_sandbox_fn *fn, void *user, struct err *err)
+{
+	struct sandbox_rows rows = {fn, user};
+
+	return each_row(s,
+		"SELECT id, template, version, engine, metadata, env, failure, idempotency_key,"
+		" created_ms, ttl_seconds, boot_ms, accel, cpus, memory_bytes, state, persistent,"
+		" idle_seconds, parent, from_snapshot, boot_mode FROM sandbox ORDER BY created_ms, id",
+		give_sandbox, &rows, err);
 }
 
 int store_put_snapshot(struct store *s, const struct store_snapshot *snapshot, struct err *err)
@@ -304,42 +325,42 @@ int store_delete_snapshot(struct store *s, const char *id, struct err *err)
 	return change(s, err, "DELETE FROM snapshot WHERE id = ?1", "s", id);
 }
 
+struct snapshot_rows {
+	store_snapshot_fn *fn;
+	void *user;
+};
+
+static int give_snapshot(sqlite3_stmt *stmt, void *user)
+{
+	const struct snapshot_rows *rows = user;
+	const struct store_snapshot row = {
+		.id = text(stmt, 0),
+		.sandbox_id = text(stmt, 1),
+		.template = text(stmt, 2),
+		.version = text(stmt, 3),
+		.engine = text(stmt, 4),
+		.env = text(stmt, 5),
+		.accel = text(stmt, 6),
+		.hash = text(stmt, 7),
+		.created_ms = sqlite3_column_int64(stmt, 8),
+		.cpus = sqlite3_column_int64(stmt, 9),
+		.memory_bytes = sqlite3_column_int64(stmt, 10),
+		.delta_bytes = sqlite3_column_int64(stmt, 11),
+		.size_bytes = sqlite3_column_int64(stmt, 12),
+		.pause_us = sqlite3_column_int64(stmt, 13),
+	};
+
+	return rows->fn(&row, rows->user);
+}
+
 int store_each_snapshot(struct store *s, store_snapshot_fn *fn, void *user, struct err *err)
 {
-	sqlite3_stmt *stmt = NULL;
-	int rc, r = 0;
+	struct snapshot_rows rows = {fn, user};
 
-	pthread_mutex_lock(&s->lock);
-	rc = sqlite3_prepare_v2(s->db,
+	return each_row(s,
 		"SELECT id, sandbox_id, template, version, engine, env, accel, hash, created_ms, cpus,"
 		" memory_bytes, delta_bytes, size_bytes, pause_us FROM snapshot ORDER BY created_ms, id",
-		-1, &stmt, NULL);
-	while (rc == SQLITE_OK && r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-		const struct store_snapshot row = {
-			.id = text(stmt, 0),
-			.sandbox_id = text(stmt, 1),
-			.template = text(stmt, 2),
-			.version = text(stmt, 3),
-			.engine = text(stmt, 4),
-			.env = text(stmt, 5),
-			.accel = text(stmt, 6),
-			.hash = text(stmt, 7),
-			.created_ms = sqlite3_column_int64(stmt, 8),
-			.cpus = sqlite3_column_int64(stmt, 9),
-			.memory_bytes = sqlite3_column_int64(stmt, 10),
-			.delta_bytes = sqlite3_column_int64(stmt, 11),
-			.size_bytes = sqlite3_column_int64(stmt, 12),
-			.pause_us = sqlite3_column_int64(stmt, 13),
-		};
-
-		r = fn(&row, user);
-		rc = SQLITE_OK;
-	}
-	if (r == 0 && rc != SQLITE_DONE)
-		r = db_error(s, err);
-	sqlite3_finalize(stmt);
-	pthread_mutex_unlock(&s->lock);
-	return r;
+		give_snapshot, &rows, err);
 }
 
 int store_put_key(struct store *s, const char *prefix, const char *hash_hex, const char *label,
@@ -351,23 +372,24 @@ int store_put_key(struct store *s, const char *prefix, const char *hash_hex, con
 		"sssi", prefix, hash_hex, label, created_ms);
 }
 
+struct key_rows {
+	store_key_fn *fn;
+	void *user;
+};
+
+static int give_key(sqlite3_stmt *stmt, void *user)
+{
+	const struct key_rows *rows = user;
+
+	return rows->fn(text(stmt, 0), text(stmt, 1), text(stmt, 2), sqlite3_column_int64(stmt, 3),
+		rows->user);
+}
+
 int store_each_key(struct store *s, store_key_fn *fn, void *user, struct err *err)
 {
-	sqlite3_stmt *stmt = NULL;
-	int rc, r = 0;
+	struct key_rows rows = {fn, user};
 
-	pthread_mutex_lock(&s->lock);
-	rc = sqlite3_prepare_v2(s->db,
+	return each_row(s,
 		"SELECT prefix, hash, label, created_ms FROM api_key ORDER BY created_ms, prefix",
-		-1, &stmt, NULL);
-	while (rc == SQLITE_OK && r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-		r = fn(text(stmt, 0), text(stmt, 1), text(stmt, 2), sqlite3_column_int64(stmt, 3),
-			user);
-		rc = SQLITE_OK;
-	}
-	if (r == 0 && rc != SQLITE_DONE)
-		r = db_error(s, err);
-	sqlite3_finalize(stmt);
-	pthread_mutex_unlock(&s->lock);
-	return r;
+		give_key, &rows, err);
 }
