@@ -514,6 +514,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	int r;
 
 	core->lock_fd = -1;
+	core->compress_snapshots = config->compress_snapshots;
 	core->data_dir = strdup(config->data_dir);
 	if (!core->data_dir)
 		abort();

@@ -29,6 +29,7 @@ struct core_config {
 	const char *template_dir; /* baked templates */
 	const char *engine;       /* "auto" or an engine's name */
 	unsigned int pool_sizes[_POOL_MAX];
+	bool compress_snapshots; /* that are taken from now on */
 };
 
 /* Opens the data folder (one daemon at a time: -EBUSY, ERR_CONFLICT), adopts the sandboxes whose

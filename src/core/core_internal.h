@@ -19,6 +19,7 @@ struct keeper {
 
 struct core {
 	char *data_dir;
+	bool compress_snapshots;
 	int lock_fd; /* one daemon at a time */
 	const struct engine_ops *ops;
 	struct engine_info engine;

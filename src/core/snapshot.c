@@ -6,8 +6,9 @@
  * -------------------
  * <data>/snapshots/<id>/ is a state folder (state_dir.h): the pages that the machine had written, its device state and
  * its disk. It stands on a version of a template, which it holds (template_hold()). It is written under a hidden name,
- * hashed, brought to the disk and renamed; then comes its row in the registry. So a crash leaves a folder without a row,
- * which the next start removes, and never a row without a folder, unless somebody took it away: such a row is dropped.
+ * its pages compressed if that is asked for (the sandbox goes on meanwhile), hashed, brought to the disk and renamed;
+ * then comes its row in the registry. So a crash leaves a folder without a row, which the next start removes, and never a
+ * row without a folder, unless somebody took it away: such a row is dropped.
  *
  * The delta is checked against its hash whenever it is read. Disk and devices are checked at the first restore, and again
  * when a file was changed (its ctime) since.
@@ -238,10 +239,11 @@ static int hold_template(struct core *core, const struct snapshot *s, struct err
 }
 
 /* Hashes it and brings it to the disk; everything but its name. */
-static int finish(const char *dir, char hash[STATE_HASH_SIZE], struct err *err)
+static int finish(const struct core *core, const char *dir, char hash[STATE_HASH_SIZE],
+	struct err *err)
 {
 	_cleanup_free_ char *delta = fs_join(dir, "delta");
-	int r = delta_seal(delta, err);
+	int r = delta_seal(delta, core->compress_snapshots, err);
 
 	fault_point("snapshot.sealed");
 	if (r == 0)
@@ -302,7 +304,7 @@ static int snapshot_to(struct core *core, struct sandbox *sb, const char *id, co
 	if (r == 0)
 		r = core_capture(core, sb, &capture, &stats, err);
 	if (r == 0)
-		r = finish(work, hash, err);
+		r = finish(core, work, hash, err);
 	if (r < 0)
 		return r;
 	row = (struct store_snapshot){

@@ -108,7 +108,7 @@ int state_seal(const char *dir, struct err *err)
 {
 	_cleanup_free_ char *delta = fs_join(dir, "delta"), *path = fs_join(dir, "hash");
 	char hash[STATE_HASH_SIZE];
-	int r = delta_seal(delta, err);
+	int r = delta_seal(delta, false, err);
 
 	if (r == 0)
 		r = state_hash(dir, hash, err);

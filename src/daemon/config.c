@@ -21,7 +21,7 @@ enum type {
 
 enum {
 	NAME_SIZE = 64,
-	HELP_COLUMN = 24,
+	HELP_COLUMN = 29,
 };
 
 struct option {

@@ -141,6 +141,8 @@ static int start(struct daemon *d, const struct serve_config *config, struct err
 		r = core_new(&(struct core_config){.data_dir = d->paths.data,
 				     .template_dir = d->paths.templates,
 				     .engine = config->engine,
+				     .compress_snapshots =
+					     strcmp(config->snapshot_compression, "zstd") == 0,
 				     .pool_sizes = {[POOL_PRESPAWN] = config->prespawn,
 					     [POOL_WARM] = config->warm}},
 			&d->core, err);

@@ -7,53 +7,32 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "base/fs.h"
 #include "base/macros.h"
 
 enum {
-	PAGE = 4096,
-	MAP_ENTRIES = 32 << 10, /* of pagemap, read at once: 128 MiB of memory */
-	CHUNK_PAGES = 256,      /* copied at once; no more than IOV_MAX runs */
-	CHUNK_BYTES = CHUNK_PAGES * PAGE,
+	PAGE = GUEST_PAGE_BYTES,
 	HASH_BYTES = 32,
-	EXTENTS_MAX = 1 << 22, /* 16 GiB of memory with every second page written */
+	STORED_BYTES = 128 << 10, /* of a zstd frame, read or written at once */
+	LEVEL = 1,
+	WINDOW_LOG = 19, /* that of the level: 512 KiB, which a reader must hold */
 };
 
-/* Documentation/admin-guide/mm/pagemap.rst of the kernel. */
-#define PAGEMAP_FILE (1ULL << 61)
-#define PAGEMAP_SWAPPED (1ULL << 62)
-#define PAGEMAP_PRESENT (1ULL << 63)
-
-struct extent {
-	uint64_t first; /* pages */
-	uint64_t n;
-};
-
-static const char magic[8] = "PSDELTA1";
+static const char magic[8] = "PSDELTA2";
 
 struct delta_header {
 	char magic[8];
 	uint64_t memory_bytes;
 	uint64_t n_extents;
 	uint64_t n_pages;
+	uint64_t packed;          /* 0: the pages lie there as they are; 1: as one zstd frame */
 	uint8_t hash[HASH_BYTES]; /* of all else, with zeros here; zeros: not sealed */
 };
-
-struct extents {
-	struct extent *all; /* owned */
-	size_t n, cap;
-	uint64_t n_pages;
-};
-
-static void extents_done(struct extents *e)
-{
-	free(e->all);
-}
+static_assert(sizeof(struct delta_header) == 72, "no padding");
 
 /* Where the pages begin in the file. */
 static off_t data_offset(uint64_t n_extents)
@@ -63,140 +42,11 @@ static off_t data_offset(uint64_t n_extents)
 	return (off_t)((bytes + PAGE - 1) / PAGE * PAGE);
 }
 
-/* ---- the process ---- */
-
-int guest_memory_find(pid_t pid, uint64_t bytes, struct guest_memory *ret)
+/* The extents and the padding behind them. */
+static size_t extents_bytes(uint64_t n_extents)
 {
-	char path[48], line[PATH_MAX + 128];
-	FILE *maps;
-	int r = -ENOENT;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	maps = fopen(path, "re");
-	if (!maps)
-		return -errno;
-	while (r < 0 && fgets(line, sizeof(line), maps)) {
-		unsigned long long from, to, offset, inode;
-		char mode[5];
-
-		/* NOLINTNEXTLINE(cert-err34-c): the kernel writes it */
-		if (sscanf(line, "%llx-%llx %4s %llx %*s %llu", &from, &to, mode, &offset,
-			    &inode) != 5)
-			continue;
-		if (strcmp(mode, "rw-p") == 0 && offset == 0 && inode != 0 && to - from == bytes) {
-			*ret = (struct guest_memory){.pid = pid, .start = from, .bytes = bytes};
-			r = 0;
-		}
-	}
-	(void)fclose(maps);
-	return r;
+	return (size_t)data_offset(n_extents) - sizeof(struct delta_header);
 }
-
-static bool is_written(uint64_t entry)
-{
-	return (entry & PAGEMAP_SWAPPED) || ((entry & PAGEMAP_PRESENT) && !(entry & PAGEMAP_FILE));
-}
-
-static void add_page(struct extents *e, uint64_t page)
-{
-	struct extent *last = e->n ? &e->all[e->n - 1] : NULL;
-
-	e->n_pages++;
-	if (last && last->first + last->n == page) {
-		last->n++;
-		return;
-	}
-	if (e->n == e->cap) {
-		e->cap = e->cap ? 2 * e->cap : 1024;
-		e->all = realloc(e->all, e->cap * sizeof(struct extent));
-		if (!e->all)
-			abort();
-	}
-	e->all[e->n++] = (struct extent){.first = page, .n = 1};
-}
-
-static int find_written(const struct guest_memory *memory, struct extents *e)
-{
-	_cleanup_free_ uint64_t *entries = xcalloc(MAP_ENTRIES, sizeof(uint64_t));
-	_cleanup_close_ int fd = -1;
-	uint64_t pages = memory->bytes / PAGE, first = memory->start / PAGE;
-	char path[48];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)memory->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	for (uint64_t at = 0; at < pages;) {
-		size_t want = (size_t)MIN(pages - at, (uint64_t)MAP_ENTRIES) * sizeof(uint64_t);
-		ssize_t n = pread(fd, entries, want, (off_t)((first + at) * sizeof(uint64_t)));
-
-		if (n <= 0)
-			return n < 0 ? -errno : -ESRCH; /* the process has ended */
-		for (size_t i = 0; i < (size_t)n / sizeof(uint64_t); i++) {
-			if (is_written(entries[i]))
-				add_page(e, at + i);
-		}
-		at += (uint64_t)n / sizeof(uint64_t);
-	}
-	return e->n > EXTENTS_MAX ? -EFBIG : 0;
-}
-
-/* What of the extents goes into one chunk: runs of pages (iov_base is an offset), and the place behind them. */
-struct runs {
-	size_t extent;
-	uint64_t page; /* of the extent */
-	struct iovec at[CHUNK_PAGES];
-	size_t n;
-	size_t bytes;
-};
-
-/* Steps on by a chunk; false at the end. */
-static bool next_runs(struct runs *r, const struct extents *e)
-{
-	uint64_t room = CHUNK_PAGES;
-
-	r->n = 0;
-	while (room > 0 && r->extent < e->n) {
-		const struct extent *x = &e->all[r->extent];
-		uint64_t n = MIN(x->n - r->page, room);
-
-		r->at[r->n++] = (struct iovec){
-			.iov_base = (void *)(uintptr_t)((x->first + r->page) * PAGE),
-			.iov_len = (size_t)n * PAGE,
-		};
-		r->page += n;
-		room -= n;
-		if (r->page == x->n) {
-			r->extent++;
-			r->page = 0;
-		}
-	}
-	r->bytes = (size_t)(CHUNK_PAGES - room) * PAGE;
-	return r->n > 0;
-}
-
-typedef ssize_t copy_fn(pid_t pid, const struct iovec *local, unsigned long n_local,
-	const struct iovec *remote, unsigned long n_remote, unsigned long flags);
-
-/* Copies a chunk, either way. */
-static int copy_process(copy_fn *copy, const struct guest_memory *memory, const struct runs *runs,
-	void *data)
-{
-	struct iovec local = {.iov_base = data, .iov_len = runs->bytes};
-	struct iovec remote[CHUNK_PAGES];
-	ssize_t n;
-
-	for (size_t i = 0; i < runs->n; i++) {
-		remote[i] = runs->at[i];
-		remote[i].iov_base = (char *)remote[i].iov_base + memory->start;
-	}
-	n = copy(memory->pid, &local, 1, remote, runs->n, 0);
-	if (n < 0)
-		return -errno;
-	return (size_t)n == runs->bytes ? 0 : -EFAULT; /* all of it is mapped and may be written */
-}
-
-/* ---- files ---- */
 
 static int write_all(int fd, const void *data, size_t len)
 {
@@ -208,6 +58,22 @@ static int write_all(int fd, const void *data, size_t len)
 		if (n < 0)
 			return -errno;
 		data = (const char *)data + n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int pwrite_all(int fd, const void *data, size_t len, off_t offset)
+{
+	while (len > 0) {
+		ssize_t n = pwrite(fd, data, len, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		data = (const char *)data + n;
+		offset += n;
 		len -= (size_t)n;
 	}
 	return 0;
@@ -231,73 +97,15 @@ static int pread_all(int fd, void *data, size_t len, off_t offset)
 
 static int write_pages(int fd, const struct guest_memory *memory, const struct extents *e)
 {
-	_cleanup_free_ char *chunk = xcalloc(1, CHUNK_BYTES);
+	_cleanup_free_ char *chunk = xcalloc(1, RUNS_BYTES_MAX);
 	struct runs runs = {0};
 	int r = 0;
 
-	while (r == 0 && next_runs(&runs, e)) {
-		r = copy_process(process_vm_readv, memory, &runs, chunk);
+	while (r == 0 && runs_next(&runs, e)) {
+		r = guest_memory_read(memory, &runs, chunk);
 		if (r == 0)
 			r = write_all(fd, chunk, runs.bytes);
 	}
-	return r;
-}
-
-/* A memory file to compare with. */
-struct base_file {
-	const char *data; /* MAP_FAILED: none */
-	size_t len;
-};
-
-static void base_close(struct base_file *base)
-{
-	if (base->data != MAP_FAILED)
-		(void)munmap((void *)(uintptr_t)base->data, base->len);
-}
-
-static int base_open(struct base_file *base, const char *path, uint64_t bytes)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if ((uint64_t)st.st_size != bytes)
-		return -EINVAL;
-	base->len = (size_t)bytes;
-	base->data = mmap(NULL, base->len, PROT_READ, MAP_SHARED, fd, 0);
-	return base->data == MAP_FAILED ? -errno : 0;
-}
-
-static void add_different(struct extents *e, const struct runs *runs, const char *chunk,
-	const char *base)
-{
-	for (size_t i = 0; i < runs->n; i++) {
-		size_t at = (size_t)(uintptr_t)runs->at[i].iov_base;
-
-		for (size_t k = 0; k < runs->at[i].iov_len; k += PAGE, chunk += PAGE) {
-			if (memcmp(chunk, base + at + k, PAGE) != 0)
-				add_page(e, (at + k) / PAGE);
-		}
-	}
-}
-
-/* Takes out the pages that are the same in the other file. */
-static int drop_same(const struct guest_memory *memory, const char *base_path, struct extents *e)
-{
-	_cleanup_free_ char *chunk = xcalloc(1, CHUNK_BYTES);
-	CLEANUP(base_close) struct base_file base = {.data = MAP_FAILED};
-	struct extents different = {0};
-	struct runs runs = {0};
-	int r = base_open(&base, base_path, memory->bytes);
-
-	while (r == 0 && next_runs(&runs, e)) {
-		r = copy_process(process_vm_readv, memory, &runs, chunk);
-		if (r == 0)
-			add_different(&different, &runs, chunk, base.data);
-	}
-	extents_done(e);
-	*e = different;
 	return r;
 }
 
@@ -322,9 +130,9 @@ int delta_save(const struct guest_memory *memory, const char *base, const char *
 
 	if (fd < 0)
 		return err_set_errno(err, -errno, "can't make %s", path);
-	r = find_written(memory, &e);
+	r = guest_memory_written(memory, &e);
 	if (r == 0 && base)
-		r = drop_same(memory, base, &e);
+		r = guest_memory_drop_same(memory, base, &e);
 	memcpy(header.magic, magic, sizeof(magic));
 	header.n_extents = e.n;
 	header.n_pages = e.n_pages;
@@ -348,23 +156,41 @@ int delta_save(const struct guest_memory *memory, const char *base, const char *
 
 /* An open file whose header and extents fit each other. */
 struct delta {
-	int fd;
+	crypto_generichash_state hash; /* of what was read so far */
 	struct delta_header header;
 	struct extents extents;
-	bool sealed;
-	crypto_generichash_state hash; /* of what was read so far */
+	off_t at, end; /* what is stored of the pages: the next byte, and the end of the file */
+	/* Of packed pages: */
+	ZSTD_DCtx *zstd;
+	char *stored; /* STORED_BYTES */
+	ZSTD_inBuffer in;
+	bool frame_over;
+
+	bool sealed, hashing;
+	int fd;
 };
 
 static void delta_close(struct delta *d)
 {
 	cleanup_close(&d->fd);
 	extents_done(&d->extents);
+	(void)ZSTD_freeDCtx(d->zstd);
+	free(d->stored);
 }
 
 static int err_damaged(const char *path, struct err *err)
 {
 	return err_set(err, ERR_SNAPSHOT_DAMAGED, -EBADMSG,
 		"%s is damaged: it is not what was written", path);
+}
+
+static bool header_fits(const struct delta_header *h, uint64_t memory_bytes, off_t file_bytes)
+{
+	if (memcmp(h->magic, magic, sizeof(magic)) != 0 || h->memory_bytes != memory_bytes ||
+		h->n_extents > EXTENTS_MAX || h->n_pages > memory_bytes / PAGE || h->packed > 1)
+		return false;
+	file_bytes -= data_offset(h->n_extents);
+	return h->packed ? file_bytes > 0 : file_bytes == (off_t)(h->n_pages * PAGE);
 }
 
 static bool extents_fit(const struct delta *d)
@@ -382,39 +208,112 @@ static bool extents_fit(const struct delta *d)
 	return pages == d->header.n_pages;
 }
 
+/* The hash of what comes before the pages. */
+static void begin_hash(crypto_generichash_state *hash, const struct delta_header *header,
+	const struct extents *e)
+{
+	struct delta_header blank = *header;
+
+	memset(blank.hash, 0, HASH_BYTES);
+	(void)crypto_generichash_init(hash, NULL, 0, HASH_BYTES); /* never fails with these sizes */
+	(void)crypto_generichash_update(hash, (const uint8_t *)&blank, sizeof(blank));
+	(void)crypto_generichash_update(hash, (const uint8_t *)e->all, extents_bytes(e->n));
+}
+
+static void unpack_init(struct delta *d)
+{
+	d->stored = xcalloc(1, STORED_BYTES);
+	d->zstd = ZSTD_createDCtx();
+	if (!d->zstd)
+		abort();
+	(void)ZSTD_DCtx_setParameter(d->zstd, ZSTD_d_windowLogMax, WINDOW_LOG); /* it is known */
+}
+
 static int delta_open(struct delta *d, const char *path, bool sealed, uint64_t memory_bytes,
 	struct err *err)
 {
 	static const uint8_t zeros[HASH_BYTES];
-	struct delta_header *h = &d->header, blank;
+	struct delta_header *h = &d->header;
 	struct stat st;
 
 	d->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (d->fd < 0 || fstat(d->fd, &st) < 0)
 		return err_set_errno(err, -errno, "can't open %s", path);
-	if (pread_all(d->fd, h, sizeof(*h), 0) < 0 || memcmp(h->magic, magic, sizeof(magic)) != 0 ||
-		h->memory_bytes != memory_bytes || h->n_extents > EXTENTS_MAX ||
-		h->n_pages > memory_bytes / PAGE ||
-		st.st_size != data_offset(h->n_extents) + (off_t)(h->n_pages * PAGE))
+	if (pread_all(d->fd, h, sizeof(*h), 0) < 0 || !header_fits(h, memory_bytes, st.st_size))
 		return err_damaged(path, err);
-	d->extents.all = xcalloc((size_t)h->n_extents + 1, sizeof(struct extent));
+	d->extents.all = xcalloc(1, extents_bytes(h->n_extents)); /* the file is longer */
 	d->extents.n = (size_t)h->n_extents;
 	d->extents.n_pages = h->n_pages;
-	if (pread_all(d->fd, d->extents.all, d->extents.n * sizeof(struct extent), sizeof(*h)) <
-			0 ||
+	if (pread_all(d->fd, d->extents.all, extents_bytes(h->n_extents), sizeof(*h)) < 0 ||
 		!extents_fit(d))
 		return err_damaged(path, err);
 	d->sealed = memcmp(h->hash, zeros, HASH_BYTES) != 0;
 	if (sealed && !d->sealed)
 		return err_damaged(path, err);
-	blank = *h;
-	memset(blank.hash, 0, HASH_BYTES);
-	(void)crypto_generichash_init(&d->hash, NULL, 0,
-		HASH_BYTES); /* never fails with these sizes */
-	(void)crypto_generichash_update(&d->hash, (const uint8_t *)&blank, sizeof(blank));
-	(void)crypto_generichash_update(&d->hash, (const uint8_t *)d->extents.all,
-		d->extents.n * sizeof(struct extent));
+	d->at = data_offset(h->n_extents);
+	d->end = st.st_size;
+	begin_hash(&d->hash, h, &d->extents);
+	if (h->packed)
+		unpack_init(d);
 	return 0;
+}
+
+static int read_stored(struct delta *d, void *data, size_t len)
+{
+	int r = pread_all(d->fd, data, len, d->at);
+
+	if (r < 0)
+		return r;
+	if (d->hashing)
+		(void)crypto_generichash_update(&d->hash, data, len);
+	d->at += (off_t)len;
+	return 0;
+}
+
+/* Pages out of the frame. Returns how many bytes: fewer only at its end. */
+static ssize_t unpack(struct delta *d, void *data, size_t len)
+{
+	ZSTD_outBuffer out = {.dst = data, .size = len};
+
+	while (out.pos < out.size && !d->frame_over) {
+		size_t left = ZSTD_decompressStream(d->zstd, &out, &d->in);
+		size_t n = (size_t)MIN(d->end - d->at, (off_t)STORED_BYTES);
+		int r;
+
+		if (ZSTD_isError(left))
+			return -EBADMSG;
+		d->frame_over = left == 0;
+		if (d->frame_over || out.pos == out.size || d->in.pos < d->in.size)
+			continue;
+		r = n == 0 ? -ENODATA : read_stored(d, d->stored, n);
+		if (r < 0)
+			return r;
+		d->in = (ZSTD_inBuffer){.src = d->stored, .size = n};
+	}
+	return (ssize_t)out.pos;
+}
+
+static int read_chunk(struct delta *d, void *data, size_t len)
+{
+	ssize_t n;
+
+	if (!d->header.packed)
+		return read_stored(d, data, len);
+	n = unpack(d, data, len);
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == len ? 0 : -EBADMSG;
+}
+
+/* Behind the last page nothing may come, in the frame or in the file. */
+static int read_end(struct delta *d)
+{
+	char more;
+	ssize_t n = d->header.packed ? unpack(d, &more, 1) : 0;
+
+	if (n < 0)
+		return (int)n;
+	return n == 0 && d->in.pos == d->in.size && d->at == d->end ? 0 : -EBADMSG;
 }
 
 /* Takes a chunk. */
@@ -423,23 +322,20 @@ typedef int sink_fn(void *user, const struct runs *runs, void *data);
 /* Gives all pages to the sink (NULL: nobody), and checks or makes the hash. */
 static int read_pages(struct delta *d, sink_fn *sink, void *user, uint8_t ret_hash[HASH_BYTES])
 {
-	_cleanup_free_ char *chunk = xcalloc(1, CHUNK_BYTES);
-	off_t from = data_offset(d->extents.n);
-	bool hashing = d->sealed || ret_hash;
+	_cleanup_free_ char *chunk = xcalloc(1, RUNS_BYTES_MAX);
 	uint8_t hash[HASH_BYTES];
 	struct runs runs = {0};
 	int r = 0;
 
-	while (r == 0 && next_runs(&runs, &d->extents)) {
-		r = pread_all(d->fd, chunk, runs.bytes, from);
-		if (r == 0 && hashing)
-			(void)crypto_generichash_update(&d->hash, (const uint8_t *)chunk,
-				runs.bytes);
+	d->hashing = d->sealed || ret_hash;
+	while (r == 0 && runs_next(&runs, &d->extents)) {
+		r = read_chunk(d, chunk, runs.bytes);
 		if (r == 0 && sink)
 			r = sink(user, &runs, chunk);
-		from += (off_t)runs.bytes;
 	}
-	if (r < 0 || !hashing)
+	if (r == 0)
+		r = read_end(d);
+	if (r < 0 || !d->hashing)
 		return r;
 	(void)crypto_generichash_final(&d->hash, hash, HASH_BYTES);
 	if (ret_hash)
@@ -449,11 +345,114 @@ static int read_pages(struct delta *d, sink_fn *sink, void *user, uint8_t ret_ha
 	return 0;
 }
 
-int delta_seal(const char *path, struct err *err)
+static int put_hash(int fd, const uint8_t hash[HASH_BYTES])
+{
+	return pwrite_all(fd, hash, HASH_BYTES, offsetof(struct delta_header, hash));
+}
+
+static int seal_as_it_is(struct delta *d, int fd)
+{
+	uint8_t hash[HASH_BYTES];
+	int r = read_pages(d, NULL, NULL, hash);
+
+	return r == 0 ? put_hash(fd, hash) : r;
+}
+
+/* ---- packing it ---- */
+
+struct packer {
+	int fd; /* owned */
+	ZSTD_CCtx *zstd;
+	char *stored;                  /* STORED_BYTES */
+	crypto_generichash_state hash; /* of what was written so far */
+};
+
+static void packer_done(struct packer *p)
+{
+	cleanup_close(&p->fd);
+	(void)ZSTD_freeCCtx(p->zstd);
+	free(p->stored);
+}
+
+static void packer_init(struct packer *p)
+{
+	p->stored = xcalloc(1, STORED_BYTES);
+	p->zstd = ZSTD_createCCtx();
+	if (!p->zstd)
+		abort();
+	(void)ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_compressionLevel, LEVEL); /* all are known */
+	(void)ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_windowLog, WINDOW_LOG);
+}
+
+static int pack(struct packer *p, const void *data, size_t len, ZSTD_EndDirective how)
+{
+	ZSTD_inBuffer in = {.src = data, .size = len};
+	size_t left;
+	int r;
+
+	do {
+		ZSTD_outBuffer out = {.dst = p->stored, .size = STORED_BYTES};
+
+		left = ZSTD_compressStream2(p->zstd, &out, &in, how);
+		if (ZSTD_isError(left))
+			return -ENOMEM; /* nothing else can go wrong there */
+		(void)crypto_generichash_update(&p->hash, (const uint8_t *)p->stored, out.pos);
+		r = write_all(p->fd, p->stored, out.pos);
+	} while (r == 0 && (in.pos < in.size || (how == ZSTD_e_end && left > 0)));
+	return r;
+}
+
+static int to_packer(void *user, const struct runs *runs, void *data)
+{
+	return pack(user, data, runs->bytes, ZSTD_e_continue);
+}
+
+/* Writes it to a new file: packed and sealed. */
+static int write_packed(struct delta *d, const char *path)
+{
+	CLEANUP(packer_done) struct packer p = {.fd = -1};
+	struct delta_header header = d->header;
+	uint8_t hash[HASH_BYTES];
+	int r;
+
+	p.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (p.fd < 0)
+		return -errno;
+	packer_init(&p);
+	header.packed = 1;
+	begin_hash(&p.hash, &header, &d->extents);
+	r = write_all(p.fd, &header, sizeof(header));
+	if (r == 0)
+		r = write_all(p.fd, d->extents.all, extents_bytes(d->extents.n));
+	if (r == 0)
+		r = read_pages(d, to_packer, &p, NULL);
+	if (r == 0)
+		r = pack(&p, NULL, 0, ZSTD_e_end);
+	if (r < 0)
+		return r;
+	(void)crypto_generichash_final(&p.hash, hash, HASH_BYTES);
+	return put_hash(p.fd, hash);
+}
+
+static int replace_by_packed(struct delta *d, const char *path)
+{
+	_cleanup_free_ char *work = NULL;
+	int r;
+
+	if (asprintf(&work, "%s.packed", path) < 0)
+		abort();
+	r = write_packed(d, work);
+	if (r == 0 && rename(work, path) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlink(work); /* it may not even be there */
+	return r;
+}
+
+int delta_seal(const char *path, bool compress, struct err *err)
 {
 	CLEANUP(delta_close) struct delta d = {.fd = -1};
 	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC);
-	uint8_t hash[HASH_BYTES];
 	struct delta_header header;
 	int r;
 
@@ -464,36 +463,20 @@ int delta_seal(const char *path, struct err *err)
 	r = delta_open(&d, path, false, header.memory_bytes, err);
 	if (r < 0)
 		return r;
-	if (d.sealed) { /* before it was copied: that it is whole still is all there is to do */
+	if (compress && !d.header.packed)
+		r = replace_by_packed(&d, path);
+	else if (d.sealed)
 		r = read_pages(&d, NULL, NULL, NULL);
-		return r < 0 ? err_damaged(path, err) : 0;
-	}
-	r = read_pages(&d, NULL, NULL, hash);
-	if (r == 0 &&
-		pwrite(fd, hash, HASH_BYTES, offsetof(struct delta_header, hash)) != HASH_BYTES)
-		r = errno ? -errno : -EIO;
+	else
+		r = seal_as_it_is(&d, fd);
+	if (r == -EBADMSG || r == -ENODATA)
+		return err_damaged(path, err);
 	return r < 0 ? err_set_errno(err, r, "can't write %s", path) : 0;
 }
 
 static int to_process(void *user, const struct runs *runs, void *data)
 {
-	return copy_process(process_vm_writev, user, runs, data);
-}
-
-static int pwrite_all(int fd, const char *data, size_t len, off_t offset)
-{
-	while (len > 0) {
-		ssize_t n = pwrite(fd, data, len, offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		data += n;
-		offset += n;
-		len -= (size_t)n;
-	}
-	return 0;
+	return guest_memory_write(user, runs, data);
 }
 
 static int to_file(void *user, const struct runs *runs, void *data)

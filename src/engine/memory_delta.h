@@ -3,29 +3,17 @@
  * The pages that a machine has written since it was started: taken out of its process into a file, and put
  * from there into the process of another machine with the same memory file.
  *
- * A process maps its memory file privately. What it wrote is anonymous memory, which /proc/PID/pagemap tells
- * apart from pages of the file. The machine must be stopped meanwhile.
- *
- * The file: struct delta_header, the extents, padding to a page, the pages. Written by us, but read again after
- * months on a disk: everything in it is checked, its contents against a BLAKE2b hash once it is sealed.
+ * The file: struct delta_header, the extents, padding to a page, the pages: as they are, or as one zstd frame that goes
+ * to the end. Written by us, but read again after months on a disk: everything in it is checked, its contents against a
+ * BLAKE2b hash once it is sealed. A reader holds the extents and 2 MiB, and writes nowhere but where they say.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/err.h"
-
-/* Where a process has a machine's memory. */
-struct guest_memory {
-	pid_t pid;
-	uint64_t start; /* address */
-	uint64_t bytes;
-};
-
-/* Finds the one private, writable mapping of a file with that length. -ENOENT while there is none. */
-int guest_memory_find(pid_t pid, uint64_t bytes, struct guest_memory *ret);
+#include "engine/guest_memory.h"
 
 /*
  * Writes a new file of the pages that the process has written; *ret_bytes is how much they are. `base`, or NULL, is another
@@ -35,8 +23,11 @@ int guest_memory_find(pid_t pid, uint64_t bytes, struct guest_memory *ret);
 int delta_save(const struct guest_memory *memory, const char *base, const char *path,
 	uint64_t *ret_bytes, struct err *err);
 
-/* Puts the hash into a file; one that has it already is checked against it (ERR_SNAPSHOT_DAMAGED). */
-int delta_seal(const char *path, struct err *err);
+/*
+ * Puts the hash into a file; one that has it already is checked against it (ERR_SNAPSHOT_DAMAGED). `compress`: replaces
+ * it by one with compressed pages, unless they are that; until then both take room. Both kinds are read alike.
+ */
+int delta_seal(const char *path, bool compress, struct err *err);
 
 /* Writes the pages into the process. A file that is not sealed is taken as it is, unless `sealed` says that it must be;
  * ERR_SNAPSHOT_DAMAGED for one that is not what it was. */

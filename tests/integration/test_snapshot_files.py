@@ -93,6 +93,17 @@ def test_round_trip(api: Api, snapshot: str, file: bytes) -> None:
         api.request("DELETE", f"/v1/snapshots/{made['id']}")
 
 
+def test_of_a_compressed_one(make_daemon: MakeDaemon) -> None:
+    d = make_daemon(args=["--snapshot-compression=zstd"]).wait_ready()
+    sandbox = d.api.create("base")
+    sandbox.output("seq 1000000 > /dev/shm/file")
+    want = sandbox.output("md5sum < /dev/shm/file")
+    made = d.api.call("POST", IMPORT, want=201, data=export(d.api, sandbox.snapshot()["id"]))
+    assert d.api.restore(made["id"]).output("md5sum < /dev/shm/file") == want
+    d.stop()
+    d.check_clean()
+
+
 @pytest.mark.parametrize(
     ("change", "status", "code", "said"),
     [

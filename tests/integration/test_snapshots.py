@@ -496,6 +496,38 @@ def test_one_flipped_bit(make_daemon: MakeDaemon) -> None:
     d.check_clean()
 
 
+def test_compressed(make_daemon: MakeDaemon) -> None:
+    """Less on the disk, all in it; of a running and of a hibernated sandbox; and any daemon restores it."""
+    d = make_daemon(args=["--snapshot-compression=zstd"]).wait_ready()
+    s = d.api.create()
+    kernel = s.session()
+    kernel.ok("import os, zlib; big = os.urandom(4 << 20) + bytes(range(256)) * (16 << 10)")
+    crc = kernel.text("zlib.crc32(big)")
+    running = s.snapshot()
+    s.hibernate()
+    hibernated = s.snapshot()
+    s.delete()
+    for taken in (running, hibernated):
+        files = {p.name: p.stat().st_size for p in (d.data_dir / "snapshots" / taken["id"]).iterdir()}
+        assert set(files) == {"devices", "delta", "scratch.ext4"}
+        assert 4 << 20 < files["delta"] < 0.7 * running["delta_bytes"]
+        assert taken["size_bytes"] < running["delta_bytes"]
+    for restart in (False, True):
+        if restart:
+            d.kill()
+            d = make_daemon(d.data_dir).wait_ready()
+        for taken in (running, hibernated):
+            with flipped(d.data_dir / "snapshots" / taken["id"] / "delta"):
+                d.api.refused("POST", "/v1/sandboxes", 500, "snapshot.damaged", json={"from_snapshot": taken["id"]})
+            copy = d.api.restore(taken["id"])
+            assert copy.same(kernel).text("zlib.crc32(big)") == crc
+            copy.delete()
+    child = d.api.restore(running["id"]).fork()
+    assert child.same(kernel).text("zlib.crc32(big)") == crc
+    d.stop()
+    d.check_clean()
+
+
 @pytest.mark.parametrize("name", ["delta", "devices", "scratch.ext4"])
 @pytest.mark.parametrize("how", ["cut", "empty", "missing", "longer"])
 def test_a_damaged_file(api: Api, daemon: Daemon, original: Original, name: str, how: str) -> None:

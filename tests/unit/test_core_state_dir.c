@@ -85,10 +85,10 @@ static void put_delta(const char *dir)
 	_cleanup_free_ char *path = fs_join(dir, "delta"), *file = xcalloc(2, 4096);
 	const uint64_t numbers[] = {BYTES, 1, 1}, extent[] = {2, 1};
 
-	memcpy(file, "PSDELTA1", 8);
+	(void)snprintf(file, 4096, "PSDELTA2");
 	memcpy(file + 8, numbers, sizeof(numbers));
-	memcpy(file + 64, extent, sizeof(extent));
-	memcpy(file + 4096, "new", 3);
+	memcpy(file + 72, extent, sizeof(extent));
+	(void)snprintf(file + 4096, 4096, "new");
 	assert_int_equal(fs_write_atomic(path, file, 8192, 0600, NULL), 0);
 }
 
@@ -142,7 +142,7 @@ static void test_flatten_damaged(void **state)
 	struct err err = {0};
 
 	put(*state, "base", 100, "old", true);
-	scratch_write(dir, "delta", "PSDELTA1 and no more");
+	scratch_write(dir, "delta", "PSDELTA2 and no more");
 	assert_int_equal(state_flatten(dir, base, BYTES, &err), -EBADMSG);
 	assert_int_equal(err.kind, ERR_SNAPSHOT_DAMAGED);
 }

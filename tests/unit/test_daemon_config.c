@@ -53,6 +53,9 @@ static void test_forms(void **state)
 	assert_int_equal(config.max_results, 32 << 20);
 	assert_int_equal(config.prespawn, 1);
 	assert_int_equal(config.warm, 0);
+	assert_string_equal(config.snapshot_compression, "none");
+	assert_int_equal(PARSE(no_env, "--snapshot-compression=zstd"), 0);
+	assert_string_equal(config.snapshot_compression, "zstd");
 	assert_int_equal(PARSE(no_env, "--warm=3", "--prespawn", "0"), 0);
 	assert_int_equal(config.prespawn, 0);
 	assert_int_equal(config.warm, 3);
@@ -88,6 +91,8 @@ static void test_refused(void **state)
 		{"--listen=", "--listen must not be empty"},
 		{"--log-level=loud", "--log-level must be one of error|warn|info|debug"},
 		{"--log-level=error|warn", "--log-level must be one of error|warn|info|debug"},
+		{"--snapshot-compression=gzip",
+			"--snapshot-compression must be one of none|zstd"},
 		{"--max-output=1000",
 			"--max-output must be a size between 1KiB and 64MiB, such as 64MiB"},
 		{"--warm=65", "--warm must be a number between 0 and 64, such as 64"},
