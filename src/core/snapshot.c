@@ -10,8 +10,8 @@
  * then comes its row in the registry. So a crash leaves a folder without a row, which the next start removes, and never a
  * row without a folder, unless somebody took it away: such a row is dropped.
  *
- * The delta is checked against its hash whenever it is read. Disk and devices are checked at the first restore, and again
- * when a file was changed (its ctime) since.
+ * The delta is checked against its hash whenever it is read. Disk and devices, and that there is the delta, are checked at
+ * the first restore, and again when a file was changed (its ctime), or came or went (the folder's) since.
  *
  * `use` is held for reading while a machine is restored from the folder, and for writing when it is removed.
  */
@@ -45,7 +45,7 @@ struct snapshot {
 
 	pthread_rwlock_t use;    /* protects all below */
 	pthread_mutex_t check;   /* one check at a time; protects `checked` */
-	struct timespec checked; /* the latest ctime of its files when their hash was right */
+	struct timespec checked; /* the latest change of its folder when the hash was right */
 	bool gone;
 };
 
@@ -207,6 +207,14 @@ void core_each_snapshot(struct core *core, core_each_snapshot_fn *fn, void *user
 
 /* ---- taking one ---- */
 
+/* A copy of a damaged state would be hashed as if it were whole. */
+static int clone_checked(const char *from, const char *to, struct err *err)
+{
+	int r = state_check(from, err);
+
+	return r == 0 ? state_clone(from, to, err) : r;
+}
+
 int core_capture(struct core *core, struct sandbox *sb, const struct capture_spec *spec,
 	struct capture_stats *ret, struct err *err)
 {
@@ -225,7 +233,7 @@ int core_capture(struct core *core, struct sandbox *sb, const struct capture_spe
 	if (state == SANDBOX_RUNNING || state == SANDBOX_PAUSED)
 		r = sandbox_capture(sb, core->ops, &own, ret, err);
 	else if (state == SANDBOX_HIBERNATED)
-		r = state_clone(hibernated, spec->dir, err);
+		r = clone_checked(hibernated, spec->dir, err);
 	else
 		r = err_set(err, ERR_CONFLICT, -EBUSY, "a sandbox that is %s can't be captured",
 			sandbox_state_name(state));
@@ -353,10 +361,10 @@ int core_snapshot(struct core *core, struct sandbox *sb, struct snapshot **ret, 
 
 /* ---- restoring from one ---- */
 
-/* The latest change of its files; of `memory` that of its contents, for each sandbox is a link to it. */
+/* The latest change of the folder and its files; of `memory` that of its contents, for each sandbox is a link to it. */
 static int latest_change(const struct snapshot *s, struct timespec *ret, struct err *err)
 {
-	static const char *const names[] = {"devices", "scratch.ext4", "memory"};
+	static const char *const names[] = {".", "devices", "scratch.ext4", "memory"};
 
 	*ret = (struct timespec){0};
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -365,11 +373,11 @@ static int latest_change(const struct snapshot *s, struct timespec *ret, struct 
 		struct stat st;
 
 		if (stat(path, &st) < 0) {
-			if (errno == ENOENT && i == 2)
+			if (errno == ENOENT && i == 3)
 				continue;
 			return err_set_errno(err, -errno, "can't read %s", path);
 		}
-		at = i == 2 ? st.st_mtim : st.st_ctim;
+		at = i == 3 ? st.st_mtim : st.st_ctim;
 		if (at.tv_sec > ret->tv_sec ||
 			(at.tv_sec == ret->tv_sec && at.tv_nsec > ret->tv_nsec))
 			*ret = at;

@@ -70,11 +70,15 @@ static int add_file(crypto_generichash_state *hash, const char *path)
 int state_hash(const char *dir, char ret[STATE_HASH_SIZE], struct err *err)
 {
 	static const char *const names[] = {"devices", "scratch.ext4", "memory"};
+	_cleanup_free_ char *delta = fs_join(dir, "delta");
+	const uint8_t has_delta = access(delta, F_OK) == 0;
 	crypto_generichash_state hash;
 	uint8_t bytes[HASH_BYTES];
 
 	(void)crypto_generichash_init(&hash, NULL, 0,
 		HASH_BYTES); /* never fails with these sizes */
+	/* Where there is `memory` too, a machine would start without its delta, and be a wrong one. */
+	(void)crypto_generichash_update(&hash, &has_delta, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		_cleanup_free_ char *path = fs_join(dir, names[i]);
 		int r = add_file(&hash, path);

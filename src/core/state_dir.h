@@ -9,8 +9,8 @@
 enum { STATE_HASH_SIZE = 65 }; /* hex and its NUL */
 
 /*
- * BLAKE2b of `devices` and of what is not zeros in `scratch.ext4` and `memory`; the delta has its own. Files may be sparse
- * in one copy and not in another.
+ * BLAKE2b of `devices`, of what is not zeros in `scratch.ext4` and `memory`, and of whether there is a delta, which has its
+ * own. Files may be sparse in one copy and not in another.
  */
 int state_hash(const char *dir, char ret[STATE_HASH_SIZE], struct err *err);
 

@@ -123,16 +123,14 @@ static json_t *make_manifest(const struct core *core, const struct snapshot *s,
 	json_t *m;
 
 	snapshot_get_info(s, &info);
-	m = json_pack(
-		"{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o}",
+	m = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o}",
 		"format", FORMAT, "sandbox_id", info.sandbox_id, "template", info.template,
 		"version", info.version, "rootfs", root, "engine", core->engine.name,
 		"engine_version", core->engine.version, "accel", accel_name(image->accel),
 		"cpu_model", image->cpu_model, "cpus", (int)image->cpus, "memory_bytes",
 		(json_int_t)image->memory_bytes, "tsc_khz", (json_int_t)image->tsc_khz,
-		"created_ms", (json_int_t)info.created_ms, "delta_bytes",
-		(json_int_t)info.delta_bytes, "pause_us", (json_int_t)info.pause_us, "env",
-		snapshot_env(s));
+		"created_ms", (json_int_t)info.created_ms, "pause_us", (json_int_t)info.pause_us,
+		"env", snapshot_env(s));
 	if (image->accel == ACCEL_KVM) {
 		_cleanup_free_ char *features = cpu_features();
 
@@ -287,8 +285,7 @@ static int check_manifest(const json_t *m, const uint64_t sizes[_STATE_MEMBER_MA
 		!all_of(text(m, "version"), "0123456789abcdef", VERSION_CHARS_MAX) ||
 		!all_of(text(m, "sandbox_id"), "0123456789abcdef-", SANDBOX_ID_SIZE - 1) ||
 		!env_ok(json_object_get(m, "env")) || number(m, "created_ms") < 0 ||
-		number(m, "pause_us") < 0 || number(m, "delta_bytes") < 0 ||
-		sizes[STATE_DEVICES] > DEVICES_BYTES_MAX)
+		number(m, "pause_us") < 0 || sizes[STATE_DEVICES] > DEVICES_BYTES_MAX)
 		return err_set(err, ERR_INVALID, -EPROTO,
 			"this is no snapshot file: its manifest is wrong");
 	return 0;
@@ -436,7 +433,7 @@ static int put_row(struct snapshot_import *import, const char *hash, struct snap
 		.created_ms = MIN(number(m, "created_ms"), clock_real_ms()),
 		.cpus = import->t->image.cpus,
 		.memory_bytes = (int64_t)import->t->image.memory_bytes,
-		.delta_bytes = number(m, "delta_bytes"),
+		.delta_bytes = 0, /* all of it is in `memory` */
 		.size_bytes = (int64_t)fs_disk_usage(import->dir),
 		.pause_us = number(m, "pause_us"),
 	};

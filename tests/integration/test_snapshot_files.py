@@ -78,6 +78,8 @@ def test_round_trip(api: Api, snapshot: str, file: bytes) -> None:
         assert made["id"] != snapshot
         for same in ("sandbox_id", "template", "template_version", "created_at", "memory_mb"):
             assert made[same] == before[same]
+        assert before["delta_bytes"] > 0
+        assert made["delta_bytes"] == 0  # its memory is whole
         sandbox = api.restore(made["id"])
         child = sandbox.fork()
         sandbox.hibernate()

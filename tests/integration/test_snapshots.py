@@ -496,6 +496,40 @@ def test_one_flipped_bit(make_daemon: MakeDaemon) -> None:
     d.check_clean()
 
 
+def test_a_lost_delta(make_daemon: MakeDaemon) -> None:
+    """A machine with a memory of its own would start without it: refused, whenever it was lost."""
+    d = make_daemon().wait_ready()
+    s = d.api.create("base")
+    s.output("head -c 100M /dev/zero | tr '\\0' x > /dev/shm/big")
+    child = s.fork_tree(2)[0]
+    taken = child.snapshot()["id"]
+    folder = d.data_dir / "snapshots" / taken
+    assert (folder / "memory").exists()
+    d.api.restore(taken).delete()
+    for restart in (False, True):
+        (folder / "delta").rename(folder / "lost")
+        if restart:
+            d.kill()
+            d = make_daemon(d.data_dir).wait_ready()
+        running = d.folders()
+        d.api.refused("POST", "/v1/sandboxes", 500, "snapshot.damaged", json={"from_snapshot": taken})
+        d.api.refused("GET", f"/v1/snapshots/{taken}/export", 500, "snapshot.damaged")
+        assert d.folders() == running
+        (folder / "lost").rename(folder / "delta")
+        d.api.restore(taken).delete()
+    child = d.api.sandbox(child.id)
+    child.hibernate()
+    delta = d.data_dir / "sandboxes" / child.id / "hibernated" / "delta"
+    delta.rename(folder / "lost")
+    for call in ("fork", "snapshots", "wake"):
+        d.api.refused("POST", f"{child.path}/{call}", 500, "snapshot.damaged")
+        assert child.status() == "hibernated"
+    (folder / "lost").rename(delta)
+    assert child.output("wc -c < /dev/shm/big") == f"{100 << 20}\n"
+    d.stop()
+    d.check_clean()
+
+
 def test_compressed(make_daemon: MakeDaemon) -> None:
     """Less on the disk, all in it; of a running and of a hibernated sandbox; and any daemon restores it."""
     d = make_daemon(args=["--snapshot-compression=zstd"]).wait_ready()
