@@ -218,9 +218,9 @@ class Daemon:
 
     # ---- what belongs to it ----
 
-    def vms(self) -> set[int]:
-        """Its virtual machines: processes whose working folder lies in the data folder, gone or not."""
-        prefix = f"{self.data_dir}/sandboxes/"
+    def vms(self, folder: str = "sandboxes") -> set[int]:
+        """Its virtual machines: processes whose working folder lies in this one of the data folder, gone or not."""
+        prefix = f"{self.data_dir}/{folder}/"
         found = set()
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
@@ -300,7 +300,7 @@ class Daemon:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for pid in self.vms():
+        for pid in self.vms() | self.vms("pool"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             wait_for_exit(pid, 10)

@@ -207,6 +207,16 @@ def test_the_next_daemon_ends_what_a_killed_one_left(make_daemon: MakeDaemon, ar
     second.check_clean()
 
 
+def test_a_process_that_waits_ends_with_its_daemon(make_daemon: MakeDaemon) -> None:
+    """Nobody else would end it before the next daemon starts, which may be never."""
+    d = make_daemon(args=PRESPAWN).wait_ready()
+    d.wait_log(READY)
+    pid = spare_of(d)
+    assert d.vms("pool") == {pid}
+    d.kill()
+    assert wait_for_exit(pid, 30)
+
+
 @pytest.fixture
 def own_templates(tmp_path: Path) -> Path:
     """A copy of the templates that may be changed."""
