@@ -416,6 +416,28 @@ def test_disk_full(small_disk: tuple[Daemon, Any]) -> None:
     d.check_clean()
 
 
+def test_disk_full_for_the_registry(small_disk: tuple[Daemon, Any]) -> None:
+    """What can't be noted is undone: it runs on, or stays paused."""
+    d, disk = small_disk
+    s = d.api.create()
+    kernel = s.session()
+    kernel.ok("x = 5")
+    filler = fill(disk)
+    d.api.refused("POST", f"{s.path}/pause", 507, "no_space")
+    assert s.status() == "running"
+    assert kernel.text("x") == "5"
+    filler.unlink()
+    s.pause()
+    filler = fill(disk)
+    d.api.refused("POST", f"{s.path}/resume", 507, "no_space")
+    assert s.status() == "paused"
+    filler.unlink()
+    s.resume()
+    assert kernel.text("x") == "5"
+    d.stop()
+    d.check_clean()
+
+
 def test_what_outlives_the_daemon(make_daemon: Callable[..., Daemon]) -> None:
     """SIGTERM without --keep ends what runs; the hibernated and the persistent are there for the next daemon."""
     d = make_daemon().wait_ready()

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from harness import ApiError, Daemon, Sandbox
+from harness.daemon import has_fault_points
 
 Make = Callable[..., Sandbox]
 
@@ -57,6 +61,19 @@ HARMLESS = {
     "padding": "say(bytes(1 << 20))",
     "streams that never were": "say(frame(3, 4000000, b'x', 1) + frame(7, 4000001, b'{}') + frame(5, 4000002, b''))",
 }
+
+
+# Waits until the agent sets the clock, as it is told to when the machine goes on. The FIFO tells that it waits.
+WHEN_IT_GOES_ON = """
+CLOCK_REALTIME, ABSTIME, CANCEL_ON_SET = 0, 1, 2
+timer = libc.timerfd_create(CLOCK_REALTIME, 0)
+libc.timerfd_settime(timer, ABSTIME | CANCEL_ON_SET, (ctypes.c_long * 4)(0, 0, 1 << 33, 0), None)
+open("/tmp/ready", "w").close()
+try:
+    os.read(timer, 8)
+except OSError:
+    pass  # ECANCELED
+"""
 
 
 def attack(s: Sandbox, code: str) -> None:
@@ -125,3 +142,50 @@ def test_answers_of_the_wrong_shape(daemon: Daemon, sandbox: Make) -> None:
         assert isinstance(response.json(), dict)
         s.discard()
     assert daemon.api.call("GET", "/healthz")["status"] == "ok"
+
+
+@pytest.mark.parametrize(("call", "status"), [("snapshots", 201), ("resume", 204)])
+def test_nonsense_while_it_goes_on(
+    make_daemon: Callable[..., Daemon], tmp_path: Path, call: str, status: int
+) -> None:
+    """The link is gone before the daemon speaks to a machine that stood still."""
+    if not has_fault_points():
+        pytest.skip("the program was built without -Dfaults=true")
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    d = make_daemon(env={"PANDASTACK_FAULT": f"machine.goes_on={held}"}).wait_ready()
+    other, s = d.api.create("base"), d.api.create("base")
+    if call == "resume":
+        s.pause()
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(s.api.request, "POST", f"{s.path}/{call}")
+        with held.open("wb"):
+            attack(s, ATTACKS["garbage"])
+            d.wait_log("sandbox failed", sandbox=s.id)
+        assert answer.result().status_code == status
+    assert s.status() == "failed"
+    assert other.output("echo never noticed") == "never noticed\n"
+    d.stop()
+    d.check_clean()
+
+
+@pytest.mark.parametrize("calls", [{"snapshots": 201}, {"pause": 204, "resume": 204}])
+def test_nonsense_as_soon_as_it_goes_on(daemon: Daemon, box: Sandbox, sandbox: Make, calls: dict[str, int]) -> None:
+    """Several at once, while the daemon speaks to them; what was asked for is done."""
+    made = [sandbox("base") for _ in range(4)]
+    mark = daemon.mark()
+    for s in made:
+        s.write("/tmp/attack.py", SPEAK + WHEN_IT_GOES_ON + ATTACKS["garbage"])
+        s.output("mkfifo /tmp/ready; setsid python3 /tmp/attack.py >/dev/null 2>&1 & cat /tmp/ready")
+
+    def stop_and_go(s: Sandbox) -> None:
+        for call, status in calls.items():
+            s.api.call("POST", f"{s.path}/{call}", want=status)
+
+    with ThreadPoolExecutor(len(made)) as pool:
+        list(pool.map(stop_and_go, made))
+    for s in made:
+        daemon.wait_log("sandbox failed", since=mark, sandbox=s.id, seconds=20)
+        for snapshot in s.api.snapshots(sandbox_id=s.id):
+            s.api.call("DELETE", f"/v1/snapshots/{snapshot}", want=204)
+    assert box.output("echo never noticed") == "never noticed\n"
