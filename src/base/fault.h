@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fault points: where a test kills the program to see what the next start makes of it.
+ * Fault points: where a test kills the program to see what the next start makes of it, or holds it to let something else
+ * happen in the middle of a step.
  *
  * With the build option `faults` the environment variable PANDASTACK_FAULT names the point at which the process gets
- * SIGKILL; in all other builds nothing of this is there.
+ * SIGKILL. As POINT=FIFO it names one at which a thread waits until somebody has opened the FIFO for writing and closed it:
+ * who opens it knows that the thread has come, and when it is removed nobody is held any more. In all other builds nothing
+ * of this is there.
  */
 #pragma once
 

@@ -12,6 +12,7 @@
  * operation. The second one hibernates idle sandboxes, which takes a disk's and an engine's time; so it is another.
  */
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "core/core_internal.h"
 
@@ -66,6 +67,7 @@ static int64_t see_to_end(struct core *core, struct sandbox *sb)
 	expires = sandbox_expires(sb);
 	if (expires > clock_mono_ms())
 		return MIN(next, expires);
+	fault_point("keeper.expires");
 	if (is_busy(sb))
 		return MIN(next, clock_mono_ms() + BUSY_LOOK_MS);
 	expire(core, sb);

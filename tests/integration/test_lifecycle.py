@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from harness import Api, Daemon, Sandbox, Session
-from harness.daemon import fill, wait_for_exit
+from harness.daemon import fill, has_fault_points, wait_for_exit
 
 Make = Callable[..., Sandbox]
 MakeDaemon = Callable[..., Daemon]
@@ -315,6 +316,74 @@ def test_a_hibernated_one_expires(sandbox: Make, daemon: Daemon) -> None:
     daemon.wait_log("sandbox expired", since=mark, sandbox=s.id, seconds=10)
     daemon.wait_log("sandbox deleted", since=mark, sandbox=s.id, seconds=10)
     assert s.id not in daemon.folders()
+
+
+@contextlib.contextmanager
+def stuck(d: Daemon, s: Sandbox) -> Iterator[None]:
+    """Its machine's process does not answer the daemon: whatever needs it takes as long as this block."""
+    pid = d.vm_of(s.id)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def others(d: Daemon, sandbox: Make) -> Iterator[None]:
+    """Two that are there before the block; after it, one expires, and one is found dead."""
+    expires, dies = sandbox("base"), sandbox("base")
+    yield
+    mark = d.mark()
+    expires.lifecycle(ttl_seconds=1)
+    os.kill(d.vm_of(dies.id), signal.SIGKILL)
+    d.wait_log("sandbox failed", since=mark, sandbox=dies.id, seconds=15)
+    d.wait_log("sandbox deleted", since=mark, sandbox=expires.id, seconds=15)
+
+
+@pytest.mark.parametrize(("call", "status"), [("snapshots", 201), ("hibernate", 200), ("pause", 204)])
+def test_others_do_not_wait_for_a_slow_operation(sandbox: Make, daemon: Daemon, call: str, status: int) -> None:
+    s = sandbox("base")
+    with ThreadPoolExecutor(1) as pool, stuck(daemon, s):
+        with others(daemon, sandbox):
+            operation = pool.submit(s.api.request, "POST", f"{s.path}/{call}")
+        assert not operation.done()
+    assert operation.result().status_code == status
+    for snapshot in s.api.snapshots(sandbox_id=s.id):
+        s.api.call("DELETE", f"/v1/snapshots/{snapshot}", want=204)
+
+
+def test_others_do_not_wait_for_an_idle_one(sandbox: Make, daemon: Daemon) -> None:
+    """It is hibernated by nobody's request, and slowly."""
+    s = sandbox("base")
+    mark = daemon.mark()
+    with stuck(daemon, s):
+        with others(daemon, sandbox):
+            s.lifecycle(persistent=True, idle_seconds=1)
+            daemon.wait_log("sandbox is idle", since=mark, sandbox=s.id, seconds=10)
+        assert s.status() == "hibernating"
+    daemon.wait_log("sandbox hibernated", since=mark, sandbox=s.id, seconds=10)
+
+
+def test_others_do_not_wait_for_one_that_is_busy_when_it_expires(make_daemon: MakeDaemon, tmp_path: Path) -> None:
+    """The keeper has found that nobody uses it, and then somebody does."""
+    if not has_fault_points():
+        pytest.skip("the program was built without -Dfaults=true")
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    d = make_daemon(env={"PANDASTACK_FAULT": f"keeper.expires={held}"}).wait_ready()
+    s = d.api.create("base", ttl_seconds=1)
+    with ThreadPoolExecutor(1) as pool, stuck(d, s):
+        with others(d, d.api.create), held.open("wb"):
+            operation = pool.submit(s.api.request, "POST", f"{s.path}/hibernate")
+            while s.status() != "hibernating":
+                assert not operation.done()
+            held.unlink()
+        assert not operation.done()
+    assert operation.result().status_code == 200
+    s.discard()
+    d.stop()
+    d.check_clean()
 
 
 def test_lifecycle(sandbox: Make, daemon: Daemon) -> None:
