@@ -292,6 +292,7 @@ static void go_on(struct sandbox *sb)
 	pthread_mutex_lock(&sb->lock);
 	link = sb->link ? link_ref(sb->link) : NULL;
 	pthread_mutex_unlock(&sb->lock);
+	fault_point("machine.goes_on");
 	if (link && set_clock(link, GO_ON_TIMEOUT_MS, &err) < 0)
 		log_warn("the clock was not set", LOG_STR("sandbox", sb->id),
 			LOG_STR("error", err_msg(&err)));
