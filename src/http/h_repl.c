@@ -504,7 +504,10 @@ static int run_program(struct http_req *req, struct http_resp *resp, struct sand
 		.env = c->env,
 		.timeout_ms = c->timeout_ms,
 	};
+	int r = json_in_str(req->body, "cwd", LIMIT_PATH_BYTES, &command.cwd, err);
 
+	if (r < 0)
+		return r;
 	if (c->code_len > LIMIT_COMMAND_BYTES)
 		return err_set(err, ERR_TOO_LARGE, -EMSGSIZE,
 			"`code` in this language may have %zu KiB at most: write it to a file and "

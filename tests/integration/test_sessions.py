@@ -248,6 +248,20 @@ def test_one_shot_other_languages(box: Sandbox, language: str, code: str) -> Non
     assert (got["stdout"], got["exit_code"]) == ("42\n", 3)
 
 
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import os; print(os.getcwd(), os.environ['A'])"),
+        ("bash", "echo $PWD $A"),
+        ("javascript", "console.log(process.cwd(), process.env.A)"),
+    ],
+)
+def test_cwd_and_env_of_a_one_shot(box: Sandbox, language: str, code: str) -> None:
+    assert box.repl(code, language=language, cwd="/usr/lib", env={"A": "☕"})["stdout"] == "/usr/lib ☕\n"
+    body = {"code": code, "language": language, "cwd": 1}
+    assert "cwd" in box.api.refused("POST", f"{box.path}/repl", 400, "request.invalid", json=body)["error"]
+
+
 def test_one_shot_language_that_is_unknown(box: Sandbox) -> None:
     box.api.refused("POST", f"{box.path}/repl", 400, "request.invalid", json={"language": "cobol", "code": "x"})
 
