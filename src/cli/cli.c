@@ -19,7 +19,7 @@ enum {
 };
 
 static const struct cli_command builtin[] = {
-	{NULL, "run", "run Python code in a new sandbox", cmd_run},
+	{NULL, "run", "run code in a new sandbox", cmd_run},
 	{"sandbox", "create", "create a sandbox", cmd_sandbox_create},
 	{"sandbox", "list", "list sandboxes", cmd_sandbox_list},
 	{"sandbox", "get", "show a sandbox", cmd_sandbox_get},

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from harness import Daemon, Sandbox
-from harness.daemon import binary
+from harness.daemon import REPO, binary
 
 SECONDS = 120
 
@@ -241,6 +242,29 @@ def test_wrong_usage(cli: Cli, args: list[str]) -> None:
 @pytest.mark.parametrize("args", [[], ["sandbox"], ["sandbox", "create"], ["run"], ["serve"], ["template", "build"]])
 def test_help(cli: Cli, args: list[str]) -> None:
     assert "pandastack" in cli.ok(*args, "--help")
+
+
+def documented_commands() -> dict[str, str]:
+    """The sections of docs/cli.md, by command; one headed "snapshot list, rm" is about two."""
+    sections: dict[str, str] = {}
+    for section in (REPO / "docs" / "cli.md").read_text().split("\n## ")[1:]:
+        heading, text = section.split("\n", 1)
+        group = heading.split()[0]
+        for name in heading.split(", "):
+            sections[name] = sections[f"{group} {name}"] = text
+    return sections
+
+
+def test_every_command_and_option_is_documented(cli: Cli) -> None:
+    sections = documented_commands()
+    commands = re.findall(r"^  ((?:[a-z]+ )?[a-z]+)  +[a-z]", cli.ok("--help"), re.MULTILINE)
+    assert len(commands) > 20
+    for command in commands:
+        assert command in sections
+        listed = cli.ok(*command.split(), "--help")
+        for short, long in re.findall(r"^  (?:(-\w), |    )?(--[a-z-]+)", listed, re.MULTILINE):
+            named = re.search(rf"(?<![\w-])({long}|{short or long})(?![\w-])", sections[command])
+            assert named or long in ("--json", "--help"), f"{command} {long}"
 
 
 def test_the_config_file_is_found(daemon: Daemon, tmp_path: Path) -> None:
