@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from harness import Api, Daemon, Sandbox
-from harness.daemon import templates
+from harness.daemon import REPO, templates
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/version", "/metrics"])
@@ -180,6 +180,35 @@ def test_what_a_sandbox_can_not_do_yet_says_so(box: Sandbox, call: str) -> None:
         data=b"",
         headers={"Content-Type": "text/plain;charset=UTF-8"},
     )
+
+
+def built_routes() -> list[str]:
+    """The rows of the daemon's table that have a handler."""
+    source = (REPO / "src" / "http" / "route.c").read_text()
+    for macro in ("SESSION", "SB"):
+        value = re.findall(rf"^#define {macro} (.+)$", source, re.MULTILINE)[0]
+        source = re.sub(rf"\b{macro}\b", value, source)
+    rows = re.findall(r'^\t\{"([A-Z]+)", "([^"]+)", h_', source.replace('" "', ""), re.MULTILINE)
+    return [f"{method} {path}" for method, path in rows]
+
+
+def documented_routes() -> list[str]:
+    """Those of the contract."""
+    text = (REPO / "api" / "openapi.yaml").read_text()
+    routes: list[str] = []
+    path = ""
+    for line in text[text.index("\npaths:\n") : text.index("\ncomponents:\n")].splitlines():
+        if found := re.fullmatch(r"  (/.*):", line):
+            path = found[1]
+        elif found := re.fullmatch(r"    (get|post|put|patch|delete):", line):
+            routes.append(f"{found[1].upper()} {path}")
+    return routes
+
+
+def test_the_contract_has_the_routes_that_are_built() -> None:
+    built = built_routes()
+    assert len(built) > 40
+    assert sorted(documented_routes()) == sorted(built)
 
 
 def test_unknown_paths_and_methods(api: Api) -> None:
