@@ -394,7 +394,7 @@ def test_lifecycle(sandbox: Make, daemon: Daemon) -> None:
     assert s.lifecycle(idle_seconds=7) == {**first, "persistent": True, "idle_seconds": 7}
     assert s.lifecycle(ttl_seconds=9, persistent=False) == {**first, "ttl_seconds": 9, "idle_seconds": 7}
     assert s.info()["ttl_seconds"] == 9
-    assert s.lifecycle(ttl_seconds=0)["ttl_seconds"] == s.api.create("base").created["ttl_seconds"]
+    assert s.lifecycle(ttl_seconds=0)["ttl_seconds"] == sandbox("base").created["ttl_seconds"]
     mark = daemon.mark()
     s.lifecycle(ttl_seconds=1)
     daemon.wait_log("sandbox deleted", since=mark, sandbox=s.id, seconds=10)
