@@ -162,8 +162,7 @@ static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine
 {
 	const struct vm_spec spec = {.image = &source->t->image,
 		.dir = sb->dir,
-		.state_dir = source->state_dir,
-		.sealed = source->sealed};
+		.state_dir = source->state_dir};
 	bool runs = spare && spare->link;
 	int64_t asked_ms;
 	struct vm *vm;
@@ -412,7 +411,7 @@ int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 	_cleanup_free_ char *dir = fs_join(sb->dir, "hibernated");
 	_cleanup_free_ char *disk = fs_join(dir, "scratch.ext4");
 	_cleanup_free_ char *own_disk = fs_join(sb->dir, "scratch.ext4");
-	const struct sandbox_source source = {.t = t, .state_dir = dir, .sealed = true};
+	const struct sandbox_source source = {.t = t, .state_dir = dir};
 	int64_t start = clock_mono_us();
 	int r;
 

@@ -65,7 +65,6 @@ void core_make_id(char dst[SANDBOX_ID_SIZE]);
 struct sandbox_source {
 	const struct template *t;
 	const char *state_dir; /* a captured state (sandbox_capture()); NULL: the template's own */
-	bool sealed;           /* it has been on a disk, and has hashes */
 };
 
 /* How long a capture took and what it gave. */

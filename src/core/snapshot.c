@@ -10,8 +10,8 @@
  * then comes its row in the registry. So a crash leaves a folder without a row, which the next start removes, and never a
  * row without a folder, unless somebody took it away: such a row is dropped.
  *
- * The delta is checked against its hash whenever it is read. Disk and devices, and that there is the delta, are checked at
- * the first restore, and again when a file was changed (its ctime), or came or went (the folder's) since.
+ * All of it is checked against its hashes at the first restore by a later daemon, and whenever a file was changed (its
+ * ctime), or came or went (the folder's) since.
  *
  * `use` is held for reading while a machine is restored from the folder, and for writing when it is removed.
  */
@@ -285,6 +285,30 @@ static int put_in_place(struct core *core, const char *work, const struct snapsh
 	return r;
 }
 
+/* The latest change of the folder and its files; of `memory` that of its contents, for each sandbox is a link to it. */
+static int latest_change(const struct snapshot *s, struct timespec *ret, struct err *err)
+{
+	static const char *const names[] = {".", "devices", "scratch.ext4", "memory", "delta"};
+
+	*ret = (struct timespec){0};
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		_cleanup_free_ char *path = fs_join(s->dir, names[i]);
+		struct timespec at;
+		struct stat st;
+
+		if (stat(path, &st) < 0) {
+			if (errno == ENOENT && i >= 3)
+				continue;
+			return err_set_errno(err, -errno, "can't read %s", path);
+		}
+		at = i == 3 ? st.st_mtim : st.st_ctim;
+		if (at.tv_sec > ret->tv_sec ||
+			(at.tv_sec == ret->tv_sec && at.tv_nsec > ret->tv_nsec))
+			*ret = at;
+	}
+	return 0;
+}
+
 int snapshot_register(struct core *core, const char *work, const struct store_snapshot *row,
 	struct snapshot **ret, struct err *err)
 {
@@ -293,6 +317,7 @@ int snapshot_register(struct core *core, const char *work, const struct store_sn
 
 	if (r < 0)
 		return r;
+	(void)latest_change(s, &s->checked, NULL); /* who made it has hashed it just now */
 	add_to_list(core, s);
 	*ret = steal_ptr(&s);
 	return 0;
@@ -361,33 +386,8 @@ int core_snapshot(struct core *core, struct sandbox *sb, struct snapshot **ret, 
 
 /* ---- restoring from one ---- */
 
-/* The latest change of the folder and its files; of `memory` that of its contents, for each sandbox is a link to it. */
-static int latest_change(const struct snapshot *s, struct timespec *ret, struct err *err)
-{
-	static const char *const names[] = {".", "devices", "scratch.ext4", "memory"};
-
-	*ret = (struct timespec){0};
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		_cleanup_free_ char *path = fs_join(s->dir, names[i]);
-		struct timespec at;
-		struct stat st;
-
-		if (stat(path, &st) < 0) {
-			if (errno == ENOENT && i == 3)
-				continue;
-			return err_set_errno(err, -errno, "can't read %s", path);
-		}
-		at = i == 3 ? st.st_mtim : st.st_ctim;
-		if (at.tv_sec > ret->tv_sec ||
-			(at.tv_sec == ret->tv_sec && at.tv_nsec > ret->tv_nsec))
-			*ret = at;
-	}
-	return 0;
-}
-
 static int check_hash(struct snapshot *s, struct err *err)
 {
-	char hash[STATE_HASH_SIZE];
 	struct timespec changed;
 	int r;
 
@@ -395,11 +395,7 @@ static int check_hash(struct snapshot *s, struct err *err)
 	r = latest_change(s, &changed, err);
 	if (r == 0 &&
 		(changed.tv_sec != s->checked.tv_sec || changed.tv_nsec != s->checked.tv_nsec)) {
-		r = state_hash(s->dir, hash, err);
-		if (r == 0 && strcmp(hash, s->hash) != 0)
-			r = err_set(err, ERR_SNAPSHOT_DAMAGED, -EBADMSG,
-				"snapshot %s is damaged: its files are not what was written",
-				s->id);
+		r = state_verify(s->dir, s->hash, err);
 		if (r == 0)
 			s->checked = changed;
 	}
@@ -425,7 +421,7 @@ int snapshot_source(struct core *core, struct snapshot *s, struct sandbox_source
 		pthread_rwlock_unlock(&s->use);
 		return r;
 	}
-	*ret = (struct sandbox_source){.t = t, .state_dir = s->dir, .sealed = true};
+	*ret = (struct sandbox_source){.t = t, .state_dir = s->dir};
 	*ret_template = steal_ptr(&t);
 	return 0;
 }

@@ -108,6 +108,20 @@ int state_hash_file(const char *path, char ret[STATE_HASH_SIZE], struct err *err
 	return 0;
 }
 
+int state_verify(const char *dir, const char *hash, struct err *err)
+{
+	_cleanup_free_ char *delta = fs_join(dir, "delta");
+	char found[STATE_HASH_SIZE];
+	int r = state_hash(dir, found, err);
+
+	if (r == 0 && strcmp(found, hash) != 0)
+		r = err_set(err, ERR_SNAPSHOT_DAMAGED, -EBADMSG,
+			"%s is damaged: its files are not what was written", dir);
+	if (r == 0 && access(delta, F_OK) == 0)
+		r = delta_check(delta, err);
+	return r;
+}
+
 int state_seal(const char *dir, struct err *err)
 {
 	_cleanup_free_ char *delta = fs_join(dir, "delta"), *path = fs_join(dir, "hash");
@@ -121,17 +135,11 @@ int state_seal(const char *dir, struct err *err)
 
 int state_check(const char *dir, struct err *err)
 {
-	_cleanup_free_ char *path = fs_join(dir, "hash"), *text = NULL;
-	char hash[STATE_HASH_SIZE];
+	_cleanup_free_ char *path = fs_join(dir, "hash"), *hash = NULL;
 	size_t len;
-	int r = fs_read(path, STATE_HASH_SIZE, &text, &len, err);
+	int r = fs_read(path, STATE_HASH_SIZE, &hash, &len, err);
 
-	if (r == 0)
-		r = state_hash(dir, hash, err);
-	if (r == 0 && strcmp(text, hash) != 0)
-		r = err_set(err, ERR_SNAPSHOT_DAMAGED, -EBADMSG,
-			"%s is damaged: its files are not what was written", dir);
-	return r;
+	return r == 0 ? state_verify(dir, hash, err) : r;
 }
 
 int state_flatten(const char *dir, const char *base_memory, uint64_t bytes, struct err *err)
@@ -142,7 +150,7 @@ int state_flatten(const char *dir, const char *base_memory, uint64_t bytes, stru
 	int r = fs_clone(access(memory, F_OK) == 0 ? memory : base_memory, work, 0600, err);
 
 	if (r == 0)
-		r = delta_apply(delta, false, work, bytes, err);
+		r = delta_apply(delta, work, bytes, err);
 	if (r == 0 && (rename(work, memory) < 0 || unlink(delta) < 0))
 		r = err_set_errno(err, -errno, "can't replace %s", memory);
 	return r;

@@ -17,8 +17,10 @@ int state_hash(const char *dir, char ret[STATE_HASH_SIZE], struct err *err);
 /* The same of one file. */
 int state_hash_file(const char *path, char ret[STATE_HASH_SIZE], struct err *err);
 
-/* Puts the hashes of everything into the folder, for a state that has no row to keep one; and compares:
- * ERR_SNAPSHOT_DAMAGED. The delta is compared when it is read. */
+/* ERR_SNAPSHOT_DAMAGED where a file, the delta too, is not what it was. */
+int state_verify(const char *dir, const char *hash, struct err *err);
+
+/* Puts the hashes of everything into the folder, for a state that has no row to keep one; and verifies it. */
 int state_seal(const char *dir, struct err *err);
 int state_check(const char *dir, struct err *err);
 

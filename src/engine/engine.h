@@ -67,7 +67,6 @@ struct vm_spec {
 	 * memory) or `memory` (in its place). NULL: the image's own.
 	 */
 	const char *state_dir;
-	bool sealed; /* the delta has been on a disk: it must have a hash */
 };
 
 enum { VM_CONSOLE_BYTES = 4096 };

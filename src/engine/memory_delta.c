@@ -229,8 +229,7 @@ static void unpack_init(struct delta *d)
 	(void)ZSTD_DCtx_setParameter(d->zstd, ZSTD_d_windowLogMax, WINDOW_LOG); /* it is known */
 }
 
-static int delta_open(struct delta *d, const char *path, bool sealed, uint64_t memory_bytes,
-	struct err *err)
+static int delta_open(struct delta *d, const char *path, uint64_t memory_bytes, struct err *err)
 {
 	static const uint8_t zeros[HASH_BYTES];
 	struct delta_header *h = &d->header;
@@ -248,8 +247,6 @@ static int delta_open(struct delta *d, const char *path, bool sealed, uint64_t m
 		!extents_fit(d))
 		return err_damaged(path, err);
 	d->sealed = memcmp(h->hash, zeros, HASH_BYTES) != 0;
-	if (sealed && !d->sealed)
-		return err_damaged(path, err);
 	d->at = data_offset(h->n_extents);
 	d->end = st.st_size;
 	begin_hash(&d->hash, h, &d->extents);
@@ -319,15 +316,14 @@ static int read_end(struct delta *d)
 /* Takes a chunk. */
 typedef int sink_fn(void *user, const struct runs *runs, void *data);
 
-/* Gives all pages to the sink (NULL: nobody), and checks or makes the hash. */
+/* Gives all pages to the sink (NULL: nobody), and makes the hash (unless NULL). */
 static int read_pages(struct delta *d, sink_fn *sink, void *user, uint8_t ret_hash[HASH_BYTES])
 {
 	_cleanup_free_ char *chunk = xcalloc(1, RUNS_BYTES_MAX);
-	uint8_t hash[HASH_BYTES];
 	struct runs runs = {0};
 	int r = 0;
 
-	d->hashing = d->sealed || ret_hash;
+	d->hashing = ret_hash != NULL;
 	while (r == 0 && runs_next(&runs, &d->extents)) {
 		r = read_chunk(d, chunk, runs.bytes);
 		if (r == 0 && sink)
@@ -335,14 +331,18 @@ static int read_pages(struct delta *d, sink_fn *sink, void *user, uint8_t ret_ha
 	}
 	if (r == 0)
 		r = read_end(d);
-	if (r < 0 || !d->hashing)
-		return r;
-	(void)crypto_generichash_final(&d->hash, hash, HASH_BYTES);
-	if (ret_hash)
-		memcpy(ret_hash, hash, HASH_BYTES);
-	else if (sodium_memcmp(hash, d->header.hash, HASH_BYTES) != 0)
-		return -EBADMSG;
-	return 0;
+	if (r == 0 && ret_hash)
+		(void)crypto_generichash_final(&d->hash, ret_hash, HASH_BYTES);
+	return r;
+}
+
+/* The same of a sealed file, whose hash must be right. */
+static int read_sealed(struct delta *d, sink_fn *sink, void *user)
+{
+	uint8_t hash[HASH_BYTES];
+	int r = read_pages(d, sink, user, hash);
+
+	return r == 0 && sodium_memcmp(hash, d->header.hash, HASH_BYTES) != 0 ? -EBADMSG : r;
 }
 
 static int put_hash(int fd, const uint8_t hash[HASH_BYTES])
@@ -425,7 +425,7 @@ static int write_packed(struct delta *d, const char *path)
 	if (r == 0)
 		r = write_all(p.fd, d->extents.all, extents_bytes(d->extents.n));
 	if (r == 0)
-		r = read_pages(d, to_packer, &p, NULL);
+		r = d->sealed ? read_sealed(d, to_packer, &p) : read_pages(d, to_packer, &p, NULL);
 	if (r == 0)
 		r = pack(&p, NULL, 0, ZSTD_e_end);
 	if (r < 0)
@@ -449,24 +449,44 @@ static int replace_by_packed(struct delta *d, const char *path)
 	return r;
 }
 
-int delta_seal(const char *path, bool compress, struct err *err)
+/* Of a memory of any length. */
+static int delta_open_any(struct delta *d, const char *path, int fd, struct err *err)
 {
-	CLEANUP(delta_close) struct delta d = {.fd = -1};
-	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC);
 	struct delta_header header;
-	int r;
 
 	if (fd < 0)
 		return err_set_errno(err, -errno, "can't open %s", path);
 	if (pread_all(fd, &header, sizeof(header), 0) < 0)
 		return err_damaged(path, err);
-	r = delta_open(&d, path, false, header.memory_bytes, err);
+	return delta_open(d, path, header.memory_bytes, err);
+}
+
+int delta_check(const char *path, struct err *err)
+{
+	CLEANUP(delta_close) struct delta d = {.fd = -1};
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int r = delta_open_any(&d, path, fd, err);
+
+	if (r < 0)
+		return r;
+	r = d.sealed ? read_sealed(&d, NULL, NULL) : -EBADMSG;
+	if (r == -EBADMSG || r == -ENODATA)
+		return err_damaged(path, err);
+	return r < 0 ? err_set_errno(err, r, "can't read %s", path) : 0;
+}
+
+int delta_seal(const char *path, bool compress, struct err *err)
+{
+	CLEANUP(delta_close) struct delta d = {.fd = -1};
+	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC);
+	int r = delta_open_any(&d, path, fd, err);
+
 	if (r < 0)
 		return r;
 	if (compress && !d.header.packed)
 		r = replace_by_packed(&d, path);
 	else if (d.sealed)
-		r = read_pages(&d, NULL, NULL, NULL);
+		r = read_sealed(&d, NULL, NULL);
 	else
 		r = seal_as_it_is(&d, fd);
 	if (r == -EBADMSG || r == -ENODATA)
@@ -493,11 +513,11 @@ static int to_file(void *user, const struct runs *runs, void *data)
 	return r;
 }
 
-static int unload(const char *path, bool sealed, uint64_t bytes, sink_fn *sink, void *user,
-	const char *what, struct err *err)
+static int unload(const char *path, uint64_t bytes, sink_fn *sink, void *user, const char *what,
+	struct err *err)
 {
 	CLEANUP(delta_close) struct delta d = {.fd = -1};
-	int r = delta_open(&d, path, sealed, bytes, err);
+	int r = delta_open(&d, path, bytes, err);
 
 	if (r < 0)
 		return r;
@@ -507,18 +527,17 @@ static int unload(const char *path, bool sealed, uint64_t bytes, sink_fn *sink, 
 	return r < 0 ? err_set_errno(err, r, "can't write %s", what) : 0;
 }
 
-int delta_load(const char *path, bool sealed, const struct guest_memory *memory, struct err *err)
+int delta_load(const char *path, const struct guest_memory *memory, struct err *err)
 {
-	return unload(path, sealed, memory->bytes, to_process, (void *)(uintptr_t)memory,
+	return unload(path, memory->bytes, to_process, (void *)(uintptr_t)memory,
 		"the machine's memory", err);
 }
 
-int delta_apply(const char *path, bool sealed, const char *memory_path, uint64_t bytes,
-	struct err *err)
+int delta_apply(const char *path, const char *memory_path, uint64_t bytes, struct err *err)
 {
 	_cleanup_close_ int fd = open(memory_path, O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return err_set_errno(err, -errno, "can't open %s", memory_path);
-	return unload(path, sealed, bytes, to_file, &fd, memory_path, err);
+	return unload(path, bytes, to_file, &fd, memory_path, err);
 }

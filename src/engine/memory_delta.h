@@ -29,10 +29,12 @@ int delta_save(const struct guest_memory *memory, const char *base, const char *
  */
 int delta_seal(const char *path, bool compress, struct err *err);
 
-/* Writes the pages into the process. A file that is not sealed is taken as it is, unless `sealed` says that it must be;
- * ERR_SNAPSHOT_DAMAGED for one that is not what it was. */
-int delta_load(const char *path, bool sealed, const struct guest_memory *memory, struct err *err);
+/* ERR_SNAPSHOT_DAMAGED for a file that is not what was sealed, or never was. */
+int delta_check(const char *path, struct err *err);
+
+/* Writes the pages into the process. What has been on a disk is the caller's to check first; here a file is only refused
+ * (ERR_SNAPSHOT_DAMAGED) where it makes no sense. */
+int delta_load(const char *path, const struct guest_memory *memory, struct err *err);
 
 /* Writes the pages into a memory file, a copy of the one that they differ from. The same failures. */
-int delta_apply(const char *path, bool sealed, const char *memory_path, uint64_t bytes,
-	struct err *err);
+int delta_apply(const char *path, const char *memory_path, uint64_t bytes, struct err *err);

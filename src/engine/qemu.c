@@ -440,7 +440,7 @@ static int load_pages(struct vm *vm, const struct vm_spec *spec, struct err *err
 	r = guest_memory_find(vm->pid, spec->image->memory_bytes, &memory);
 	if (r < 0)
 		return err_set_errno(err, r, "can't find the machine's memory");
-	return delta_load(delta, spec->sealed, &memory, err);
+	return delta_load(delta, &memory, err);
 }
 
 /* Gives QEMU the device state, behind which the vCPUs run. Should QEMU have ended, the write fails. */

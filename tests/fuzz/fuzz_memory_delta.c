@@ -34,9 +34,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (fs_write_atomic(delta, data, size, 0600, NULL) < 0)
 		abort();
-	(void)delta_apply(delta, false, memory, MEMORY_BYTES, NULL);
+	(void)delta_apply(delta, memory, MEMORY_BYTES, NULL);
 	for (int compress = 0; compress <= 1; compress++) {
-		if (delta_seal(delta, compress, NULL) == 0 && delta_seal(delta, false, NULL) < 0)
+		if (delta_seal(delta, compress, NULL) == 0 && delta_check(delta, NULL) < 0)
 			__builtin_trap(); /* what we sealed is whole */
 	}
 	if (stat(memory, &st) < 0 || st.st_size != MEMORY_BYTES)

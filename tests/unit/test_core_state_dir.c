@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "core/state_dir.h"
+#include "engine/memory_delta.h"
 #include "scratch.h"
 
 enum { BYTES = 1 << 20 };
@@ -167,6 +168,7 @@ static void test_flatten_damaged(void **state)
 static void test_seal(void **state)
 {
 	_cleanup_free_ char *dir = make_dir(*state, "d"), *delta = fs_join(dir, "delta");
+	_cleanup_close_ int fd = -1;
 	struct err err = {0};
 
 	put(dir, "devices", 0, "dev", true);
@@ -184,6 +186,14 @@ static void test_seal(void **state)
 	assert_int_equal(state_check(dir, &err), -EBADMSG);
 	assert_int_equal(err.kind, ERR_SNAPSHOT_DAMAGED);
 	put_delta(dir);
+	assert_int_equal(state_check(dir, NULL), -EBADMSG); /* it has no hash */
+	assert_int_equal(delta_seal(delta, false, NULL), 0);
+	assert_int_equal(state_check(dir, NULL), 0);
+	fd = open(delta, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "N", 1, 4096), 1);
+	assert_int_equal(state_check(dir, &err), -EBADMSG);
+	assert_int_equal(err.kind, ERR_SNAPSHOT_DAMAGED);
+	assert_int_equal(pwrite(fd, "n", 1, 4096), 1);
 	assert_int_equal(state_check(dir, NULL), 0);
 	put(dir, "hash", 0, "0", true);
 	assert_int_equal(state_check(dir, NULL) < 0, 1);

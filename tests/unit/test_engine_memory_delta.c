@@ -121,15 +121,17 @@ static void check_page(const char *page, int i)
 		assert_int_equal((unsigned char)page[b], want);
 }
 
-/* Applies it to a copy of the base. */
-static int apply(const char *dir, bool sealed, struct err *err)
+/* Applies it to a copy of the base, once it is checked (or as it is). */
+static int apply(const char *dir, bool check, struct err *err)
 {
 	_cleanup_free_ char *base = base_path(dir), *copy = fs_join(dir, "copy");
 	_cleanup_free_ char *delta = fs_join(dir, "delta");
+	int r;
 
 	(void)unlink(copy);
 	assert_int_equal(fs_clone(base, copy, 0600, NULL), 0);
-	return delta_apply(delta, sealed, copy, BYTES, err);
+	r = check ? delta_check(delta, err) : 0;
+	return r == 0 ? delta_apply(delta, copy, BYTES, err) : r;
 }
 
 static void check_copy(const char *dir)
@@ -201,7 +203,7 @@ static void load(const char *dir, bool compress)
 	pid_t pid = start_process(dir, false, &memory);
 
 	assert_int_equal(delta_seal(delta, compress, &err), 0);
-	if (delta_load(delta, true, &memory, &err) < 0)
+	if (delta_load(delta, &memory, &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(delta_save(&memory, NULL, again, &bytes, &err), 0);
 	end_process(pid);
@@ -262,7 +264,7 @@ static void test_many_pages(void **state)
 	assert_in_range(length(delta), len / 2, len * 2 / 3);
 	scratch_write(*state, "memory", "");
 	assert_int_equal(truncate(base, MANY * PAGE), 0);
-	assert_int_equal(delta_apply(delta, true, base, MANY * PAGE, &err), 0);
+	assert_int_equal(delta_apply(delta, base, MANY * PAGE, &err), 0);
 	assert_int_equal(fs_read(base, MANY * PAGE, &memory, &n, NULL), 0);
 	assert_int_equal(n, MANY * PAGE);
 	assert_memory_equal(memory + FIRST * PAGE, data, first_bytes);
@@ -288,7 +290,7 @@ static void test_against_another_memory(void **state)
 	assert_int_equal(unlink(delta), 0);
 	assert_int_equal(delta_save(&memory, copy, delta, &bytes, &err), 0);
 	assert_int_equal(bytes, PAGE);
-	assert_int_equal(delta_apply(delta, false, copy, BYTES, &err), 0);
+	assert_int_equal(delta_apply(delta, copy, BYTES, &err), 0);
 	check_copy(*state);
 	assert_int_equal(truncate(copy, BYTES - PAGE), 0);
 	assert_int_equal(unlink(delta), 0);
@@ -544,8 +546,8 @@ static void test_other_memory(void **state)
 	_cleanup_free_ char *delta = save(*state), *base = base_path(*state);
 	struct err err = {0};
 
-	assert_int_equal(delta_apply(delta, false, base, BYTES / 2, &err), -EBADMSG);
-	assert_int_equal(delta_apply(delta, false, base, 2 * BYTES, &err), -EBADMSG);
+	assert_int_equal(delta_apply(delta, base, BYTES / 2, &err), -EBADMSG);
+	assert_int_equal(delta_apply(delta, base, 2 * BYTES, &err), -EBADMSG);
 }
 
 int main(void)
