@@ -84,6 +84,6 @@ int snapshot_source(struct core *core, struct snapshot *s, struct sandbox_source
 void snapshot_source_done(struct snapshot *s);
 
 /* Captures a sandbox that is RUNNING, PAUSED or HIBERNATED; spec->dir is made, spec->base need not exist. `op` is not held. In
- * the last case files are copied: *ret stays as it is. */
+ * the last case files are copied, and nothing stands still. */
 int core_capture(struct core *core, struct sandbox *sb, const struct capture_spec *spec,
 	struct capture_stats *ret, struct err *err);

@@ -416,7 +416,7 @@ int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 	int r;
 
 	(void)unlink(own_disk); /* of an attempt that failed */
-	r = state_check(dir, err);
+	r = state_check(dir, NULL, err);
 	if (r == 0)
 		r = fs_clone(disk, own_disk, 0600, err);
 	fault_point("wake.disk");

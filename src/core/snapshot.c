@@ -208,9 +208,9 @@ void core_each_snapshot(struct core *core, core_each_snapshot_fn *fn, void *user
 /* ---- taking one ---- */
 
 /* A copy of a damaged state would be hashed as if it were whole. */
-static int clone_checked(const char *from, const char *to, struct err *err)
+static int clone_checked(const char *from, const char *to, uint64_t *ret_bytes, struct err *err)
 {
-	int r = state_check(from, err);
+	int r = state_check(from, ret_bytes, err);
 
 	return r == 0 ? state_clone(from, to, err) : r;
 }
@@ -233,7 +233,7 @@ int core_capture(struct core *core, struct sandbox *sb, const struct capture_spe
 	if (state == SANDBOX_RUNNING || state == SANDBOX_PAUSED)
 		r = sandbox_capture(sb, core->ops, &own, ret, err);
 	else if (state == SANDBOX_HIBERNATED)
-		r = clone_checked(hibernated, spec->dir, err);
+		r = clone_checked(hibernated, spec->dir, &ret->delta_bytes, err);
 	else
 		r = err_set(err, ERR_CONFLICT, -EBUSY, "a sandbox that is %s can't be captured",
 			sandbox_state_name(state));
@@ -395,7 +395,7 @@ static int check_hash(struct snapshot *s, struct err *err)
 	r = latest_change(s, &changed, err);
 	if (r == 0 &&
 		(changed.tv_sec != s->checked.tv_sec || changed.tv_nsec != s->checked.tv_nsec)) {
-		r = state_verify(s->dir, s->hash, err);
+		r = state_verify(s->dir, s->hash, NULL, err);
 		if (r == 0)
 			s->checked = changed;
 	}

@@ -108,7 +108,7 @@ int state_hash_file(const char *path, char ret[STATE_HASH_SIZE], struct err *err
 	return 0;
 }
 
-int state_verify(const char *dir, const char *hash, struct err *err)
+int state_verify(const char *dir, const char *hash, uint64_t *ret_bytes, struct err *err)
 {
 	_cleanup_free_ char *delta = fs_join(dir, "delta");
 	char found[STATE_HASH_SIZE];
@@ -118,7 +118,7 @@ int state_verify(const char *dir, const char *hash, struct err *err)
 		r = err_set(err, ERR_SNAPSHOT_DAMAGED, -EBADMSG,
 			"%s is damaged: its files are not what was written", dir);
 	if (r == 0 && access(delta, F_OK) == 0)
-		r = delta_check(delta, err);
+		r = delta_check(delta, ret_bytes, err);
 	return r;
 }
 
@@ -133,13 +133,13 @@ int state_seal(const char *dir, struct err *err)
 	return r == 0 ? fs_write_atomic(path, hash, strlen(hash), 0600, err) : r;
 }
 
-int state_check(const char *dir, struct err *err)
+int state_check(const char *dir, uint64_t *ret_bytes, struct err *err)
 {
 	_cleanup_free_ char *path = fs_join(dir, "hash"), *hash = NULL;
 	size_t len;
 	int r = fs_read(path, STATE_HASH_SIZE, &hash, &len, err);
 
-	return r == 0 ? state_verify(dir, hash, err) : r;
+	return r == 0 ? state_verify(dir, hash, ret_bytes, err) : r;
 }
 
 int state_flatten(const char *dir, const char *base_memory, uint64_t bytes, struct err *err)

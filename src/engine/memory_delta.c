@@ -461,7 +461,7 @@ static int delta_open_any(struct delta *d, const char *path, int fd, struct err 
 	return delta_open(d, path, header.memory_bytes, err);
 }
 
-int delta_check(const char *path, struct err *err)
+int delta_check(const char *path, uint64_t *ret_bytes, struct err *err)
 {
 	CLEANUP(delta_close) struct delta d = {.fd = -1};
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -472,7 +472,11 @@ int delta_check(const char *path, struct err *err)
 	r = d.sealed ? read_sealed(&d, NULL, NULL) : -EBADMSG;
 	if (r == -EBADMSG || r == -ENODATA)
 		return err_damaged(path, err);
-	return r < 0 ? err_set_errno(err, r, "can't read %s", path) : 0;
+	if (r < 0)
+		return err_set_errno(err, r, "can't read %s", path);
+	if (ret_bytes)
+		*ret_bytes = d.extents.n_pages * PAGE;
+	return 0;
 }
 
 int delta_seal(const char *path, bool compress, struct err *err)

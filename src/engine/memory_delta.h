@@ -29,8 +29,8 @@ int delta_save(const struct guest_memory *memory, const char *base, const char *
  */
 int delta_seal(const char *path, bool compress, struct err *err);
 
-/* ERR_SNAPSHOT_DAMAGED for a file that is not what was sealed, or never was. */
-int delta_check(const char *path, struct err *err);
+/* ERR_SNAPSHOT_DAMAGED for a file that is not what was sealed, or never was; *ret_bytes, unless NULL, is as of delta_save(). */
+int delta_check(const char *path, uint64_t *ret_bytes, struct err *err);
 
 /* Writes the pages into the process. What has been on a disk is the caller's to check first; here a file is only refused
  * (ERR_SNAPSHOT_DAMAGED) where it makes no sense. */

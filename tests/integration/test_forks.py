@@ -236,8 +236,10 @@ def test_of_a_hibernated_and_a_paused_one(sandbox: Make) -> None:
     for stop, go in ((s.hibernate, s.wake), (s.pause, s.resume)):
         stop()
         before = s.status()
-        children = s.fork_tree(2)
+        answer = s.api.call("POST", f"{s.path}/fork-tree", want=201, json={"count": 2})
+        children = [s.api.sandbox(child["id"]) for child in answer["children"]]
         try:
+            assert answer["delta_bytes"] > 1 << 20
             assert [c.same(kernel).text("x") for c in children] == ["5", "5"]
             assert s.status() == before
         finally:

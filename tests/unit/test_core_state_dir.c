@@ -170,33 +170,35 @@ static void test_seal(void **state)
 	_cleanup_free_ char *dir = make_dir(*state, "d"), *delta = fs_join(dir, "delta");
 	_cleanup_close_ int fd = -1;
 	struct err err = {0};
+	uint64_t bytes;
 
 	put(dir, "devices", 0, "dev", true);
 	put(dir, "scratch.ext4", 5, "disk", true);
 	put(dir, "memory", 9, "page", true);
 	put_delta(dir);
-	assert_int_equal(state_check(dir, &err), -ENOENT);
+	assert_int_equal(state_check(dir, NULL, &err), -ENOENT);
 	assert_int_equal(state_seal(dir, NULL), 0);
-	assert_int_equal(state_check(dir, NULL), 0);
+	assert_int_equal(state_check(dir, NULL, NULL), 0);
 	put(dir, "scratch.ext4", 5, "diSk", true);
-	assert_int_equal(state_check(dir, &err), -EBADMSG);
+	assert_int_equal(state_check(dir, NULL, &err), -EBADMSG);
 	assert_int_equal(err.kind, ERR_SNAPSHOT_DAMAGED);
 	put(dir, "scratch.ext4", 5, "disk", true);
 	assert_int_equal(unlink(delta), 0);
-	assert_int_equal(state_check(dir, &err), -EBADMSG);
+	assert_int_equal(state_check(dir, NULL, &err), -EBADMSG);
 	assert_int_equal(err.kind, ERR_SNAPSHOT_DAMAGED);
 	put_delta(dir);
-	assert_int_equal(state_check(dir, NULL), -EBADMSG); /* it has no hash */
+	assert_int_equal(state_check(dir, NULL, NULL), -EBADMSG); /* it has no hash */
 	assert_int_equal(delta_seal(delta, false, NULL), 0);
-	assert_int_equal(state_check(dir, NULL), 0);
+	assert_int_equal(state_check(dir, &bytes, NULL), 0);
+	assert_int_equal(bytes, 4096);
 	fd = open(delta, O_WRONLY | O_CLOEXEC);
 	assert_int_equal(pwrite(fd, "N", 1, 4096), 1);
-	assert_int_equal(state_check(dir, &err), -EBADMSG);
+	assert_int_equal(state_check(dir, NULL, &err), -EBADMSG);
 	assert_int_equal(err.kind, ERR_SNAPSHOT_DAMAGED);
 	assert_int_equal(pwrite(fd, "n", 1, 4096), 1);
-	assert_int_equal(state_check(dir, NULL), 0);
+	assert_int_equal(state_check(dir, NULL, NULL), 0);
 	put(dir, "hash", 0, "0", true);
-	assert_int_equal(state_check(dir, NULL) < 0, 1);
+	assert_int_equal(state_check(dir, NULL, NULL) < 0, 1);
 }
 
 static void test_clone(void **state)

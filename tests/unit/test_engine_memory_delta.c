@@ -130,7 +130,7 @@ static int apply(const char *dir, bool check, struct err *err)
 
 	(void)unlink(copy);
 	assert_int_equal(fs_clone(base, copy, 0600, NULL), 0);
-	r = check ? delta_check(delta, err) : 0;
+	r = check ? delta_check(delta, NULL, err) : 0;
 	return r == 0 ? delta_apply(delta, copy, BYTES, err) : r;
 }
 
