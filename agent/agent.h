@@ -8,6 +8,7 @@
 #include "cgroup.h"
 #include "link.h"
 #include "loop.h"
+#include "memory_guard.h"
 #include "reap.h"
 #include "runtime.h"
 
@@ -25,6 +26,7 @@ struct agent {
 	struct link link;
 	struct reaper reaper;
 	struct cgroup_tree cgroups;
+	struct memory_guard memory_guard;
 	struct runtime runtime;
 	struct list commands; /* running, also those without a stream */
 	struct list jobs;

@@ -5,7 +5,7 @@
  *
  *	/            all controllers
  *	├── agent    the agent alone: 100 times the processor weight of the rest, memory.min
- *	└── work     memory.max = what is free after boot, but a reserve
+ *	└── work     memory.max = what is free after boot, but a reserve; see memory_guard.h
  *	    ├── cmd-1      a command and all that descends from it
  *	    ├── kernel-2   a Python kernel and its children
  *	    └── …
@@ -72,6 +72,18 @@ static uint64_t read_number(int dir_fd, const char *path)
 		return 0;
 	text.data[strcspn(text.data, "\n")] = '\0';
 	return parse_u64(text.data, 0, UINT64_MAX, &value) < 0 ? 0 : value;
+}
+
+uint64_t cgroup_value(int dir_fd, const char *file, const char *key)
+{
+	_cleanup_buf_ struct buf text = buf_init(SMALL_BYTES);
+
+	return file_read_small(dir_fd, file, &text) < 0 ? 0 : flat_value(text.data, key);
+}
+
+uint64_t cgroup_limit(int dir_fd)
+{
+	return read_number(dir_fd, "memory.max");
 }
 
 static int open_dir(int dir_fd, const char *name)
@@ -277,17 +289,10 @@ void cgroup_kill_others(struct cgroup *cg, pid_t spare, uint64_t since_ticks)
 
 bool cgroup_populated(const struct cgroup *cg)
 {
-	_cleanup_buf_ struct buf text = buf_init(SMALL_BYTES);
-
-	return cg->dir_fd >= 0 && file_read_small(cg->dir_fd, "cgroup.events", &text) == 0 &&
-		flat_value(text.data, "populated") == 1;
+	return cg->dir_fd >= 0 && cgroup_value(cg->dir_fd, "cgroup.events", "populated") == 1;
 }
 
 uint64_t cgroup_oom_kills(const struct cgroup *cg)
 {
-	_cleanup_buf_ struct buf text = buf_init(SMALL_BYTES);
-
-	if (cg->dir_fd < 0 || file_read_small(cg->dir_fd, "memory.events", &text) < 0)
-		return 0;
-	return flat_value(text.data, "oom_kill");
+	return cg->dir_fd < 0 ? 0 : cgroup_value(cg->dir_fd, "memory.events", "oom_kill");
 }

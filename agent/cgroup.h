@@ -65,5 +65,11 @@ uint64_t cgroup_now_ticks(void);
 /* True while any process is in the group; false where that cannot be known. */
 bool cgroup_populated(const struct cgroup *cg);
 
+/* The number behind a key in one of a group's files ("memory.events", "oom"); 0 where there is none. */
+uint64_t cgroup_value(int dir_fd, const char *file, const char *key);
+
+/* The most memory that it may have, bytes; 0: any. */
+uint64_t cgroup_limit(int dir_fd);
+
 /* How often the kernel's out-of-memory killer has struck in the group. */
 uint64_t cgroup_oom_kills(const struct cgroup *cg);

@@ -52,6 +52,7 @@ static int agent_init(struct agent *agent, int link_fd)
 		r = reaper_init(&agent->reaper, &agent->loop, on_orphan);
 	if (r == 0)
 		r = cgroup_tree_init(&agent->cgroups, agent->config.cgroup);
+	memory_guard_init(&agent->memory_guard, &agent->loop, r == 0 ? agent->cgroups.dir_fd : -1);
 	if (r == 0)
 		r = link_open(&agent->link, &agent->loop, link_fd, on_open, on_hangup);
 	return r;
@@ -65,6 +66,7 @@ static void agent_done(struct agent *agent)
 	exec_kill_all(agent);
 	job_kill_all(agent);
 	runtime_done(&agent->runtime);
+	memory_guard_done(&agent->memory_guard);
 	cgroup_tree_done(&agent->cgroups);
 	reaper_done(&agent->reaper);
 	loop_done(&agent->loop);

@@ -81,20 +81,20 @@ def run_ts(daemon: Daemon, node: Node, tmp_path: Path) -> Callable[[str], str]:
 
 
 def test_python(daemon: Daemon, run_python: Callable[[str], str]) -> None:
-    before = daemon.api.list()
+    before = daemon.api.ids()
     run_python(block("pattern.py") + PYTHON_TAIL + block("cleanup.py"))
-    assert daemon.api.list() == before, "kill() ended it"
+    assert daemon.api.ids() == before, "kill() ended it"
 
 
 def test_typescript(daemon: Daemon, run_ts: Callable[[str], str]) -> None:
-    before = daemon.api.list()
+    before = daemon.api.ids()
     run_ts(block("pattern.ts") + TS_TAIL + block("cleanup.ts"))
-    assert daemon.api.list() == before, "kill() ended it"
+    assert daemon.api.ids() == before, "kill() ended it"
 
 
 def test_python_snapshot(daemon: Daemon, run_python: Callable[[str], str]) -> None:
     """Between turns: what was loaded is loaded in both, without a line of setup."""
-    before = daemon.api.list()
+    before = daemon.api.ids()
     tail = """
 from pandastack import CodeContext
 
@@ -104,11 +104,11 @@ for other in (resumed, child):
 """
     load = "ctx.run_code(\"import pandas as pd; data = pd.DataFrame({'a': [1, 2]})\")\n"
     run_python(block("pattern.py") + load + block("snapshot.py") + tail + block("cleanup.py"))
-    assert daemon.api.list() == before
+    assert daemon.api.ids() == before
 
 
 def test_typescript_snapshot(daemon: Daemon, run_ts: Callable[[str], str]) -> None:
-    before = daemon.api.list()
+    before = daemon.api.ids()
     tail = """
 for (const other of [resumed, child]) {
   const got = await new CodeContext(new Client(), other.id, ctx.id).runCode("int(data.a.sum())");
@@ -119,7 +119,7 @@ for (const other of [resumed, child]) {
     load = "await ctx.runCode(\"import pandas as pd; data = pd.DataFrame({'a': [1, 2]})\");\n"
     pattern = 'import { Client, CodeContext } from "@pandastack/sdk";\n' + block("pattern.ts")
     run_ts(pattern + load + block("snapshot.ts") + tail + block("cleanup.ts"))
-    assert daemon.api.list() == before
+    assert daemon.api.ids() == before
 
 
 def with_training(code: str) -> str:

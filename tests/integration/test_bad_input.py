@@ -19,9 +19,9 @@ MIB = 1 << 20
 @pytest.fixture(autouse=True)
 def nothing_else(api: Api, box: Sandbox) -> Iterator[None]:
     """The sandboxes are the same afterwards, and answer."""
-    before = {s["id"] for s in api.list()}
+    before = api.ids()
     yield
-    assert {s["id"] for s in api.list()} == before
+    assert api.ids() == before
     assert box.output("echo fine") == "fine\n"
 
 

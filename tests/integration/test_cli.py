@@ -63,16 +63,11 @@ def cli(daemon: Daemon, tmp_path: Path) -> Cli:
     return Cli(daemon, tmp_path)
 
 
-def ids(daemon: Daemon) -> list[str]:
-    """Of its sandboxes; when one expires is computed anew for each list, to the millisecond."""
-    return [str(s["id"]) for s in daemon.api.list()]
-
-
 def test_run_code(cli: Cli, daemon: Daemon) -> None:
-    before = ids(daemon)
+    before = daemon.api.ids()
     done = cli.run("run", "-c", "import sys; print('out'); print('err', file=sys.stderr); 6 * 7")
     assert (done.returncode, done.stdout.split(), done.stderr.strip()) == (0, ["out", "42"], "err")
-    assert ids(daemon) == before, "the sandbox is gone"
+    assert daemon.api.ids() == before, "the sandbox is gone"
 
 
 def test_run_file_and_stdin(cli: Cli, tmp_path: Path) -> None:
@@ -118,16 +113,16 @@ def test_run_json(cli: Cli) -> None:
 
 
 def test_run_that_times_out(cli: Cli, daemon: Daemon) -> None:
-    before = ids(daemon)
+    before = daemon.api.ids()
     done = cli.run("run", "--timeout", "1s", "-c", "print('up', flush=True)\nwhile True: pass")
     assert done.returncode != 0
     assert done.stdout == "up\n"
     assert "timeout" in done.stderr
-    assert ids(daemon) == before
+    assert daemon.api.ids() == before
 
 
 def test_run_interrupted_from_the_keyboard(cli: Cli, daemon: Daemon) -> None:
-    before = ids(daemon)
+    before = daemon.api.ids()
     with cli.popen("run", "-c", "print('up', flush=True)\nwhile True: pass") as p:
         assert p.stdout
         assert p.stdout.readline() == "up\n"
@@ -135,17 +130,17 @@ def test_run_interrupted_from_the_keyboard(cli: Cli, daemon: Daemon) -> None:
         _, err = p.communicate(timeout=SECONDS)
     assert p.returncode == 130
     assert "KeyboardInterrupt" in err
-    assert ids(daemon) == before
+    assert daemon.api.ids() == before
 
 
 def test_run_that_is_terminated_leaves_no_sandbox(cli: Cli, daemon: Daemon) -> None:
-    before = ids(daemon)
+    before = daemon.api.ids()
     with cli.popen("run", "-c", "print('up', flush=True)\nwhile True: pass") as p:
         assert p.stdout
         assert p.stdout.readline() == "up\n"
         p.terminate()
         p.communicate(timeout=SECONDS)
-    assert ids(daemon) == before
+    assert daemon.api.ids() == before
 
 
 def test_sandbox_life(cli: Cli) -> None:

@@ -90,6 +90,35 @@ def test_a_command_that_takes_all_memory(sandbox: Make) -> None:
     assert int(events["oom"]) > 0, events
 
 
+THRASH = """
+import os
+group = "/sys/fs/cgroup/work/memory."
+stat = dict(line.split() for line in open(group + "stat"))
+free = int(open(group + "max").read()) - int(stat["anon"]) - int(stat["kernel"])
+files = [os.open(name, os.O_RDONLY) for name in FILES]
+held = b"x" * (free - (12 << 20))
+print("full", flush=True)
+while True:
+    for fd in files:
+        at = 0
+        while data := os.pread(fd, 1 << 16, at):
+            at += len(data)
+"""
+
+
+def test_memory_that_is_full_but_for_pages_of_files(sandbox: Make) -> None:
+    """The kernel finds some to take back each time, and so never runs out: everything else stands still for ever."""
+    s = sandbox()
+    names = s.output("find /usr/lib /opt/venv/lib -name '*.so*' -type f -size +4M | head -40").split()
+    s.write("/tmp/thrash.py", THRASH.replace("FILES", repr(names)))
+    got = s.exec("python3 /tmp/thrash.py", timeout_seconds=60)
+    assert got["stdout"] == "full\n"
+    assert got["exit_code"] == 137
+    assert s.output("echo alive") == "alive\n"
+    limit = "cat /sys/fs/cgroup/work/memory.max"
+    assert s.output(limit) == sandbox().output(limit)
+
+
 def test_power_off_from_inside(sandbox: Make) -> None:
     s = sandbox()
     response = s.api.request("POST", f"{s.path}/exec", json={"cmd": "echo o > /proc/sysrq-trigger; sleep 20"})

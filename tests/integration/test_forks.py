@@ -116,9 +116,9 @@ def test_fork_tree(small: Sandbox, count: int | None) -> None:
     ],
 )
 def test_bad_bodies(small: Sandbox, body: dict[str, Any]) -> None:
-    before = small.api.list()
+    before = small.api.ids()
     small.api.refused("POST", f"{small.path}/fork-tree", 400, "request.invalid", json=body)
-    assert len(small.api.list()) == len(before)
+    assert small.api.ids() == before
 
 
 @pytest.mark.parametrize("call", ["fork", "fork-tree", "promote"])
@@ -141,7 +141,7 @@ def test_promote(small: Sandbox) -> None:
         got = small.api.call("POST", path, json={"cleanup_siblings": True, "tree_id": tree_id})
         assert set(got["deleted"]) == {tree[0].id, tree[2].id}
         assert got["failures"] == {}
-        left = {x["id"] for x in small.api.list()}
+        left = set(small.api.ids())
         assert {winner.id, small.id, *(s.id for s in other)} <= left
         assert not {tree[0].id, tree[2].id} & left
         assert winner.output("cat /workspace/f") == "parent's"

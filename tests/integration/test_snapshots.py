@@ -245,9 +245,9 @@ def test_the_snapshot_outlives_its_sandbox(sandbox: Make, api: Api) -> None:
 
 @pytest.mark.parametrize("wrong", [UNKNOWN, "x", "..", "../sandboxes", ".new-x", "a/b", "é", "x" * 300])
 def test_unknown(api: Api, wrong: str) -> None:
-    before = [s["id"] for s in api.list()]
+    before = api.ids()
     api.refused("POST", "/v1/sandboxes", 404, "snapshot.not_found", json={"from_snapshot": wrong})
-    assert [s["id"] for s in api.list()] == before
+    assert api.ids() == before
     if "/" not in wrong and ".." not in wrong:
         api.refused("GET", f"/v1/snapshots/{wrong}", 404, "snapshot.not_found")
         api.refused("DELETE", f"/v1/snapshots/{wrong}", 404, "snapshot.not_found")
@@ -776,7 +776,7 @@ class Killed:
         snapshots = d.data_dir / "snapshots"
         assert list((d.data_dir / "forks").iterdir()) == [], point
         assert {p.name for p in snapshots.iterdir()} == set(d.api.snapshots()), point
-        assert set(d.folders()) == {x["id"] for x in d.api.list()}, point
+        assert set(d.folders()) == set(d.api.ids()), point
         assert len(d.vms()) == len(d.folders()), point
 
     def end(self) -> None:
