@@ -127,9 +127,9 @@ class Api:
         """All sandboxes that fit. Does not put off their expiry, as a GET of one would."""
         return cast("list[Json]", self.call("GET", "/v1/sandboxes", params=query))
 
-    def ids(self) -> list[str]:
+    def ids(self) -> set[str]:
         """Those of all sandboxes. Of the rest of a list `expires_at` may differ by a millisecond each time."""
-        return [str(s["id"]) for s in self.list()]
+        return {str(s["id"]) for s in self.list()}
 
 
 class Sandbox:

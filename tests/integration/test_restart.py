@@ -188,7 +188,7 @@ def test_killed_in_the_middle_of_a_delete(make_daemon: MakeDaemon) -> None:
         t.join()
     d = make_daemon(d.data_dir).wait_ready()
     running = {s["id"] for s in d.api.list(status="running")}
-    assert set(d.folders()) == set(d.api.ids())
+    assert set(d.folders()) == d.api.ids()
     for sandbox_id in running:
         assert d.api.sandbox(sandbox_id).output("echo ok") == "ok\n"
     d.stop()

@@ -776,7 +776,7 @@ class Killed:
         snapshots = d.data_dir / "snapshots"
         assert list((d.data_dir / "forks").iterdir()) == [], point
         assert {p.name for p in snapshots.iterdir()} == set(d.api.snapshots()), point
-        assert set(d.folders()) == set(d.api.ids()), point
+        assert set(d.folders()) == d.api.ids(), point
         assert len(d.vms()) == len(d.folders()), point
 
     def end(self) -> None:
