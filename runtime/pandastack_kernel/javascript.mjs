@@ -2,7 +2,8 @@
 /*
  * The JavaScript kernel: runs cells in this Node.js process.
  *
- * Usage: node javascript.mjs FD, FD being the control socket (see README.md).
+ * Usage: node javascript.mjs FD INTERRUPTS, FD being the control socket (see README.md), and INTERRUPTS a pipe from its
+ * parent (javascript.py), whose every byte is an interrupt.
  *
  * Theory of operation. Cells are evaluated by V8 itself in its REPL mode, through an inspector session of this thread:
  * the one way in which code runs untouched, with its own line numbers, and yet may await at its top level, may declare
@@ -18,7 +19,7 @@
  * end a script. A promise as value is awaited, and what it becomes is shown: cells often end in `main()`.
  * Timers and servers go on between cells; what they print then is kept by the agent for the next cell.
  *
- * Interrupts. A thread (javascript_watcher.mjs) sees SIGINT and calls `interrupt` in this one, even in the midst of a
+ * Interrupts. A thread (javascript_watcher.mjs) reads them and calls `interrupt` in this one, even in the midst of a
  * loop. Code that runs is terminated, which it cannot catch; a cell that only waits is just declared over. A terminated
  * callback does not undo what Node.js has noted for async_hooks, which aborts when it finds out: see `leaveCallbacks`;
  * and Node's loop over setImmediate callbacks does not survive termination: see `safeImmediate`.
@@ -57,11 +58,10 @@ const exit = process.exit.bind(process);
 const { queueMicrotask } = globalThis;
 const then = Function.prototype.call.bind(Promise.prototype.then);
 
-const fd = Number(process.argv[2]);
+const [fd, interrupts] = process.argv.slice(2).map(Number);
 const channel = new Channel(fd);
-/** Shared with the watcher: the number of the running cell or 0, on which it waits, and whether it is up. */
+/** Shared with the watcher, which waits on it: the number of the running cell or 0. */
 const runningCell = new Int32Array(new SharedArrayBuffer(4));
-const watching = new Int32Array(new SharedArrayBuffer(4));
 const requests = [];
 let cell = null;
 let cellsStarted = 0;
@@ -271,7 +271,7 @@ function replaceSetImmediate() {
 /** Calls back once it is up: an interrupt before that would be lost on a busy cell. */
 function startWatcher(whenUp) {
 	const watcher = new Worker(new URL('./javascript_watcher.mjs', import.meta.url), {
-		workerData: { runningCell, watching, interruptName: INTERRUPT_NAME },
+		workerData: { fd: interrupts, runningCell, interruptName: INTERRUPT_NAME },
 		env: {},
 		execArgv: [],
 	});
@@ -320,8 +320,6 @@ function prepareGlobals() {
 		throw new SystemExit(code);
 	};
 	hide(Symbol.for(INTERRUPT_NAME), interrupt);
-	// For as long as the watcher is not up; also, Node.js then never gives the signal its deadly default back.
-	process.on('SIGINT', () => Atomics.load(watching, 0) || interrupt(cell?.number ?? 0, 0));
 	process.on('uncaughtException', onUncaught);
 	process.on('unhandledRejection', (reason) => {
 		// As without us, it is not an error where the cells' own listeners look after it.
@@ -349,4 +347,4 @@ const terminator = new Session();
 terminator.connect();
 prepareGlobals();
 serve();
-startWatcher(() => channel.json('k', { pid: process.pid }));
+startWatcher(() => channel.json('k', { pid: process.ppid }));

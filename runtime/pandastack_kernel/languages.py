@@ -2,24 +2,21 @@
 """The languages that a session can be opened in, and how a forked process becomes a kernel for one.
 
 Python is the zygote's own: a fork of it is a warm kernel. For the others the fork becomes a driver (``bash``, a
-bridge to a Jupyter kernel) or another program (Node.js). All of them speak the protocol of README.md.
+bridge to a Jupyter kernel) or the parent of another program (Node.js). All of them speak the protocol of README.md.
 
 A driver starts its child before it says ``k``, so that an interrupt, which kills what a cell has started, spares it.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from . import bash, jupyter
+from . import bash, javascript, jupyter
 
 PYTHON = "python"
-_NODE_KERNEL = Path(__file__).parent / "javascript.mjs"
 _JUPYTER_PREFIX = "jupyter:"
 
 
@@ -61,13 +58,7 @@ def find(name: str) -> Language:
 def _ours() -> dict[str, Language]:
     found = [Language(PYTHON)]
     if shutil.which("node"):
-        found.append(Language("javascript", _become_node))
+        found.append(Language("javascript", javascript.serve))
     if shutil.which("bash"):
         found.append(Language("bash", bash.serve))
     return {language.name: language for language in found}
-
-
-def _become_node(control: socket.socket) -> int:
-    fd = control.detach()
-    os.set_inheritable(fd, True)
-    os.execvp("node", ["node", str(_NODE_KERNEL), str(fd)])
