@@ -62,7 +62,7 @@ _UNDO_STOP = r"""	\builtin shopt -u extdebug
 _LEAVE = (
     r"{ \builtin :; } <<<$((__pandastack_reload=$?)) 2>/dev/null;"
     r" { \builtin trap - DEBUG; \builtin . ON_EXIT; } 2>/dev/null;"
-    r" [[ -v __pandastack_exit ]] || BASH_ENV=RESTORE \builtin exec BASH --norc --noprofile SCRIPT"
+    r" { [[ -v __pandastack_exit ]]; } 2>/dev/null || BASH_ENV=RESTORE \builtin exec BASH --norc --noprofile SCRIPT"
 )
 
 _ON_EXIT = (
@@ -85,7 +85,7 @@ if [[ ! -v __pandastack_exit ]]; then
 		if (($#)); then \builtin printf ' %q' "$@"; fi
 		\builtin printf '\n'
 		\builtin set +o
-	} >STATE
+	} >|STATE
 	\builtin set +x
 fi
 """
@@ -100,15 +100,15 @@ _RESTORE = r"""{
 
 # Only in a cell: then the outermost sourced file is the one that $0 names. What is ours must be run to its end.
 _STOP = (
-    r'if [[ ${#BASH_SOURCE[@]} -gt 1 && ${BASH_SOURCE[-2]} == "$0" && ! -v __pandastack_reload ]]; then {'
+    r'{ if [[ ${#BASH_SOURCE[@]} -gt 1 && ${BASH_SOURCE[-2]} == "$0" && ! -v __pandastack_reload ]]; then'
     r" [[ -v __pandastack_stop ]] || {"
     r" __pandastack_stop=stopped;"
     r" if [[ -o errexit ]]; then __pandastack_stop+=1; fi;"
     r" if [[ -o errtrace ]]; then __pandastack_stop+=2; fi;"
     r" if [[ -o functrace ]]; then __pandastack_stop+=3; fi; };"
     r" \builtin set +e; \builtin shopt -s extdebug;"
-    r" \builtin trap '[[ -v __pandastack_reload || ${#BASH_SOURCE[@]} -lt 2"
-    r""" || ${BASH_SOURCE[-2]} != "$0" ]] || \builtin . RETURN 2' DEBUG; } 2>/dev/null; fi"""
+    r" \builtin trap '{ [[ -v __pandastack_reload || ${#BASH_SOURCE[@]} -lt 2"
+    r""" || ${BASH_SOURCE[-2]} != "$0" ]] || \builtin . RETURN 2; } 2>/dev/null' DEBUG; fi; } 2>/dev/null"""
 )
 
 # The DEBUG trap goes first: ours would leave the report, and one of the user's no later cell could remove.

@@ -526,6 +526,20 @@ def test_interrupts_as_an_error_ends_the_script(bash: KernelClient, death: str) 
         assert out(bash, "set +eu; echo $$; trap -p DEBUG; shopt -q extdebug || echo $kept") == f"{shell}1\n"
 
 
+@pytest.mark.parametrize("death", ["set -e; false", "${never:?}"])
+def test_noclobber_and_an_error_that_ends_the_script(bash: KernelClient, death: str) -> None:
+    shell = out(bash, "set -C; kept=1; echo $$")
+    for _ in range(2):
+        assert run(bash, death)[0] != 0
+        assert out(bash, "set +e; echo $$ $kept; set -o | grep -c 'noclobber.*on'") == f"{shell.strip()} 1\n1\n"
+
+
+def test_tracing_shows_nothing_of_ours(bash: KernelClient) -> None:
+    run(bash, "set -x")
+    assert b"pandastack" not in interrupted(bash, "", "while :; do :; done").pipe_err
+    assert "pandastack" not in run(bash, "${never:?}")[2]
+
+
 def test_interrupt_of_a_loop_of_subshells(bash: KernelClient) -> None:
     """Nothing in it is a command to the DEBUG trap."""
     assert interrupted(bash, "", "until (false); do (:); done").error["name"] == "KeyboardInterrupt"
