@@ -48,6 +48,8 @@ import {
 } from './javascript_values.mjs';
 
 const CELL_FRAME = /\n {4}at .*Cell\[\d+\]:/;
+/** Not of Node.js itself, whose own loops do not survive termination. */
+const FOREIGN_FRAME = /\n {4}at (?!.*\bnode:)/;
 const INTERRUPT_NAME = 'pandastack.interrupt';
 
 // Taken before cells may change them by accident.
@@ -238,7 +240,7 @@ function interruptNow(number, tries) {
 		const event = errorEvent(error, mine);
 		nextTurn(() => finish(mine, event));
 	}
-	if (tries || (mine ? /\n {4}at / : CELL_FRAME).test(error.stack)) {
+	if (tries || (mine ? FOREIGN_FRAME : CELL_FRAME).test(error.stack)) {
 		leaveCallbacks();
 		terminator.post('Runtime.terminateExecution');
 	}
