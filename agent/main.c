@@ -52,7 +52,8 @@ static int agent_init(struct agent *agent, int link_fd)
 		r = reaper_init(&agent->reaper, &agent->loop, on_orphan);
 	if (r == 0)
 		r = cgroup_tree_init(&agent->cgroups, agent->config.cgroup);
-	memory_guard_init(&agent->memory_guard, &agent->loop, r == 0 ? agent->cgroups.dir_fd : -1);
+	memory_guard_init(&agent->memory_guard, &agent->loop, &agent->reaper,
+		r == 0 ? agent->cgroups.dir_fd : -1);
 	if (r == 0)
 		r = link_open(&agent->link, &agent->loop, link_fd, on_open, on_hangup);
 	return r;

@@ -6,16 +6,20 @@
  * -------------------
  * `memory.events` changes each time that the group is at its limit, which is no fault: a copied file fills it as well, with
  * pages that are free for the taking. So then a look is taken twice a second. It is bad when the limit was met many times
- * since the last one, the kernel has not called it out of memory, and next to nothing of the group is pages of files. After
- * BAD_LOOKS in a row the limit is lowered for a moment, below what is there: no page can be found then, and the kernel's
- * own killer strikes, chooses and counts as it always does. The write spins until that has worked, so a child makes it that
- * leaves the agent's share of the processor to the process that shall end.
+ * since the last one, the kernel has not called it out of memory, next to nothing of the group is pages of files, and these
+ * come back as soon as they are gone (those of a file that is read or written once do not). After BAD_LOOKS in a row the
+ * limit is lowered below what is there: no page can be found then, and the kernel's own killer strikes, chooses and counts
+ * as it always does. The write spins until that has worked, so a child makes it that leaves the agent's share of the
+ * processor to the process that shall end. When it has ended the limit is what it was.
  *
  * Once the limit is not met any more the watch is on `memory.events` again: an idle machine has no timer.
  */
 #include "memory_guard.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -27,11 +31,21 @@
 enum {
 	LOOK_MS = 500,
 	BAD_LOOKS = 3,
-	HITS_MIN = 32,   /* between two looks */
+	HITS_MIN = 32, /* between two looks */
+	REFAULTS_MIN = 256,
 	FILES_PART = 32, /* of the limit: a working set of code and libraries has more */
 	CUT_PART = 8,
 	NICE_MAX = 19,
 };
+
+static struct memory_counts count(const struct memory_guard *guard)
+{
+	return (struct memory_counts){
+		.hits = cgroup_value(guard->dir_fd, "memory.events", "max"),
+		.ooms = cgroup_value(guard->dir_fd, "memory.events", "oom"),
+		.refaults = cgroup_value(guard->dir_fd, "memory.stat", "workingset_refault_file"),
+	};
+}
 
 /* From now on a change is an event. */
 static void arm(struct memory_guard *guard)
@@ -46,42 +60,58 @@ static void arm(struct memory_guard *guard)
 /* In the child. Ends it. */
 static _Noreturn void squeeze(const struct memory_guard *guard)
 {
+	char text[24];
+	int fd;
+
 	(void)file_write_small(guard->dir_fd, "../cgroup.procs", "0");
 	(void)setpriority(PRIO_PROCESS, 0, NICE_MAX);
-	(void)file_write_number(guard->dir_fd, "memory.max",
-		guard->limit - guard->limit / CUT_PART);
-	_exit(file_write_number(guard->dir_fd, "memory.max", guard->limit) < 0);
+	/* Not file_write_small(): for O_NONBLOCK, kernels since 6.16 leave the killer out. */
+	fd = openat(guard->dir_fd, "memory.max", O_WRONLY | O_CLOEXEC);
+	(void)snprintf(text, sizeof(text), "%" PRIu64, guard->limit - guard->limit / CUT_PART);
+	_exit(write(fd, text, strlen(text)) < 0);
 }
 
-static void call_killer(const struct memory_guard *guard)
+static void on_squeezed(struct child *child, int status)
 {
-	pid_t pid = fork(); /* reaped as an orphan */
+	struct memory_guard *guard = container_of(child, struct memory_guard, squeezer);
 
+	(void)status;
+	(void)file_write_number(guard->dir_fd, "memory.max",
+		guard->limit); /* upwards, it does not wait */
+}
+
+static void call_killer(struct memory_guard *guard)
+{
+	pid_t pid;
+
+	if (guard->squeezer.pid)
+		return; /* it is at it */
+	pid = fork();
 	if (pid == 0)
 		squeeze(guard);
-	log_warn("memory is exhausted, and the kernel does not see it: its killer is called",
-		LOG_INT("pid", pid));
+	if (pid > 0 && child_watch(&guard->squeezer, guard->reaper, pid, on_squeezed) == 0)
+		log_warn(
+			"memory is exhausted, and the kernel does not see it: its killer is called");
 }
 
 static void on_timer(struct timer *timer)
 {
 	struct memory_guard *guard = container_of(timer, struct memory_guard, timer);
-	struct loop *loop = guard->source.loop;
-	uint64_t hits = cgroup_value(guard->dir_fd, "memory.events", "max");
-	uint64_t ooms = cgroup_value(guard->dir_fd, "memory.events", "oom");
+	struct memory_counts now = count(guard), before = guard->seen;
 	uint64_t files = cgroup_value(guard->dir_fd, "memory.stat", "active_file") +
 		cgroup_value(guard->dir_fd, "memory.stat", "inactive_file");
-	bool full = hits - guard->hits >= HITS_MIN && ooms == guard->ooms;
+	bool full = now.hits - before.hits >= HITS_MIN && now.ooms == before.ooms;
+	bool bad = full && files < guard->limit / FILES_PART &&
+		now.refaults - before.refaults >= REFAULTS_MIN;
 
-	guard->bad_looks = full && files < guard->limit / FILES_PART ? guard->bad_looks + 1 : 0;
-	guard->hits = hits;
-	guard->ooms = ooms;
+	guard->seen = now;
+	guard->bad_looks = bad ? guard->bad_looks + 1 : 0;
 	if (guard->bad_looks == BAD_LOOKS) {
 		guard->bad_looks = 0;
 		call_killer(guard);
 	}
 	if (full)
-		timer_start(&guard->timer, loop, LOOK_MS);
+		timer_start(&guard->timer, guard->source.loop, LOOK_MS);
 	else
 		arm(guard);
 }
@@ -91,16 +121,16 @@ static void on_event(struct source *src, uint32_t revents)
 	struct memory_guard *guard = container_of(src, struct memory_guard, source);
 
 	(void)revents;
-	guard->hits = cgroup_value(guard->dir_fd, "memory.events", "max");
-	guard->ooms = cgroup_value(guard->dir_fd, "memory.events", "oom");
+	guard->seen = count(guard);
 	guard->bad_looks = 0;
 	source_set(src, 0);
 	timer_start(&guard->timer, src->loop, LOOK_MS);
 }
 
-void memory_guard_init(struct memory_guard *guard, struct loop *loop, int dir_fd)
+void memory_guard_init(struct memory_guard *guard, struct loop *loop, struct reaper *reaper,
+	int dir_fd)
 {
-	*guard = (struct memory_guard){.dir_fd = dir_fd, .events_fd = -1};
+	*guard = (struct memory_guard){.dir_fd = dir_fd, .events_fd = -1, .reaper = reaper};
 	timer_init(&guard->timer, on_timer);
 	if (dir_fd < 0)
 		return;
@@ -114,6 +144,7 @@ void memory_guard_init(struct memory_guard *guard, struct loop *loop, int dir_fd
 
 void memory_guard_done(struct memory_guard *guard)
 {
+	child_forget(&guard->squeezer);
 	timer_stop(&guard->timer);
 	source_detach(&guard->source);
 	cleanup_close(&guard->events_fd);

@@ -9,18 +9,28 @@
 #pragma once
 
 #include "loop.h"
+#include "reap.h"
+
+/* Of the group, from its files; they only rise. */
+struct memory_counts {
+	uint64_t hits;     /* how often it was at its limit */
+	uint64_t ooms;     /* how often the kernel called it out of memory */
+	uint64_t refaults; /* pages of files that came back soon after they were taken */
+};
 
 struct memory_guard {
 	struct source source; /* of `memory.events`, while all is well */
 	struct timer timer;   /* for the next look, while the group is at its limit */
-	int dir_fd;           /* borrowed: the group's */
-	int events_fd;        /* owned */
-	uint64_t limit;       /* of the group, bytes */
-	uint64_t hits,
-		ooms; /* how often it was at its limit, and out of memory, as of the last look */
+	struct reaper *reaper;
+	int dir_fd;                /* borrowed: the group's */
+	int events_fd;             /* owned */
+	uint64_t limit;            /* of the group, bytes */
+	struct memory_counts seen; /* at the last look */
 	unsigned int bad_looks;
+	struct child squeezer; /* who lowers the limit, while it does */
 };
 
 /* Watches a group, in which others are. One without a limit (or dir_fd -1: none) is left alone. */
-void memory_guard_init(struct memory_guard *guard, struct loop *loop, int dir_fd);
+void memory_guard_init(struct memory_guard *guard, struct loop *loop, struct reaper *reaper,
+	int dir_fd);
 void memory_guard_done(struct memory_guard *guard);
