@@ -42,7 +42,10 @@
 #include "base/str.h"
 #include "core/template.h"
 
-enum { STEP_LINE_MAX = 256 };
+enum {
+	STEP_LINE_MAX = 256,
+	HELD_CHARS_MAX = 300, /* of names in an error's message */
+};
 
 struct build {
 	const struct build_options *options;
@@ -345,24 +348,54 @@ static int remove_others(const struct build *b, struct err *err)
 	if (!dir)
 		return err_set_errno(err, -errno, "can't read %s", b->dir);
 	while (r == 0 && (e = readdir(dir))) {
-		_cleanup_free_ char *path = fs_join(b->dir, e->d_name);
-
 		if (strlen(e->d_name) == DIGEST_TEXT_SIZE - 1 &&
 			strspn(e->d_name, "0123456789abcdef") == DIGEST_TEXT_SIZE - 1 &&
-			strcmp(e->d_name, b->version) != 0 &&
-			template_holders(b->dir, e->d_name, NULL) == 0)
-			r = fs_remove_tree(path, err);
+			strcmp(e->d_name, b->version) != 0)
+			r = template_drop(b->dir, e->d_name, err);
+		if (r == -EBUSY)
+			r = 0;
 	}
 	(void)closedir(dir);
 	return r;
+}
+
+static int set_current(const struct build *b, struct err *err)
+{
+	_cleanup_free_ char *link_new = fs_join(b->dir, ".current");
+	_cleanup_free_ char *link = fs_join(b->dir, "current");
+
+	(void)unlink(link_new); /* of a build that died here */
+	if (symlink(b->version, link_new) < 0 || rename(link_new, link) < 0)
+		return err_set_errno(err, -errno, "can't put %s into place", link);
+	return 0;
+}
+
+/*
+ * States are differences from a version's memory, and no boot is like another: what somebody stands on is never replaced,
+ * even by what is made of the same sources. 1: it is as good as a new one, and is the current one now.
+ */
+static int keep_held(const struct build *b, bool force, struct err *err)
+{
+	_cleanup_template_ struct template *t = NULL;
+	_cleanup_buf_ struct buf ids = buf_init(HELD_CHARS_MAX);
+	int r;
+
+	if (template_holders(b->dir, b->version, &ids) == 0)
+		return 0;
+	if (force || template_load_version(b->set, b->def->name, b->version, &t, NULL) < 0 ||
+		template_check_engine(t, &b->engine, NULL) < 0)
+		return err_set(err, ERR_CONFLICT, -EBUSY,
+			"snapshots or sandboxes stand on this version of template %s (%s): delete "
+			"them first",
+			b->def->name, ids.data);
+	r = set_current(b, err);
+	return r < 0 ? r : 1;
 }
 
 /* Puts the result into place, then removes the version that it replaces. */
 static int publish(struct build *b, struct err *err)
 {
 	_cleanup_free_ char *out = fs_join(b->work, "out"), *final = fs_join(b->dir, b->version);
-	_cleanup_free_ char *link_new = fs_join(b->work, "current");
-	_cleanup_free_ char *link = fs_join(b->dir, "current");
 	int r = 0;
 
 	/* With --force the same version is there already: exchanged, so that there is one at any moment. */
@@ -371,11 +404,9 @@ static int publish(struct build *b, struct err *err)
 		if (r == 0 && rename(out, final) < 0)
 			r = err_set_errno(err, -errno, "can't put %s into place", final);
 	}
-	if (r < 0)
-		return r;
-	if (symlink(b->version, link_new) < 0 || rename(link_new, link) < 0)
-		return err_set_errno(err, -errno, "can't put %s into place", final);
-	return remove_others(b, err);
+	if (r == 0)
+		r = set_current(b, err);
+	return r == 0 ? remove_others(b, err) : r;
 }
 
 static bool is_current(const struct build *b)
@@ -502,6 +533,7 @@ static int build_one(const struct build_options *options, struct template_set *s
 	struct build b = {.options = options, .set = set, .lock_fd = -1, .log_fd = -1};
 	char base_version[DIGEST_TEXT_SIZE];
 	_cleanup_free_ char *base_tar = NULL;
+	int held;
 	bool force;
 	int r = share_find(&b.share, err);
 
@@ -528,14 +560,17 @@ static int build_one(const struct build_options *options, struct template_set *s
 	force = options->force && !as_base;
 	if (!force && is_current(&b) && (!as_base || root_is_current(&b)))
 		return 0;
+	held = keep_held(&b, force, err);
+	if (held < 0 || (held > 0 && (!as_base || root_is_current(&b))))
+		return MIN(held, 0);
 	(void)fprintf(stderr, "Building template %s (engine %s, %s: %s)\n", b.def->name,
 		b.engine.name, accel_name(b.engine.accel), b.engine.why);
 	r = clear_work(&b, err);
 	if (r == 0 && (force || !root_is_current(&b)))
 		r = make_root(&b, base_tar, err);
-	if (r == 0)
+	if (r == 0 && !held)
 		r = bake(&b, err);
-	if (r == 0)
+	if (r == 0 && !held)
 		r = publish(&b, err);
 	if (r == 0)
 		progress_done(b.progress);

@@ -248,8 +248,7 @@ static int boot(struct core *core, struct sandbox *sb, const struct sandbox_sour
 	return r < 0 ? sandbox_boot(sb, core->hub, core->ops, source, NULL, err) : r;
 }
 
-/* It must be there when the sandbox is captured, or wakes. */
-static int hold_template(struct core *core, const struct sandbox *sb, struct err *err)
+int core_hold_template(struct core *core, const struct sandbox *sb, struct err *err)
 {
 	return template_hold(core->templates, sb->template, sb->version, sb->id, sb->dir, err);
 }
@@ -263,8 +262,6 @@ int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_sour
 		return r;
 	pool_pause(core->pool);
 	r = boot(core, sb, source, err);
-	if (r == 0)
-		r = hold_template(core, sb, err);
 	if (r == 0)
 		r = put_row(core, sb, err);
 	pool_resume(core->pool);
@@ -419,7 +416,7 @@ static int remember_row(const struct store_sandbox *row, void *user)
 
 	(void)add_to_list(core, sb, &same, NULL); /* keys are unique in the table */
 	/* Names in the templates' folder may be younger than the registry, and lost. */
-	if (hold_template(core, sb, &err) < 0)
+	if (core_hold_template(core, sb, &err) < 0)
 		log_warn("can't hold a template", LOG_STR("sandbox", sb->id),
 			LOG_STR("error", err_msg(&err)));
 	sandbox_unref(sb);

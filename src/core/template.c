@@ -317,26 +317,51 @@ static char *refs_dir(const char *template_dir, const char *version)
 	return path;
 }
 
+/* -EEXIST where there is such a link already. */
+static int put_ref(const char *dir, const char *link, const char *target)
+{
+	int r;
+
+	do {
+		r = fs_mkdirs(dir, 0755, NULL);
+		if (r == 0 && symlink(target, link) < 0)
+			r = -errno;
+	} while (r == -ENOENT); /* the last of the others has let go meanwhile */
+	return r;
+}
+
+/* Whether the link, which is there, leads to that. */
+static bool ref_is_to(const char *link, const char *target)
+{
+	char found[PATH_MAX];
+	ssize_t n = readlink(link, found, sizeof(found) - 1);
+
+	found[MAX(n, 0)] = '\0';
+	return strcmp(found, target) == 0;
+}
+
 int template_hold(struct template_set *set, const char *name, const char *version, const char *id,
 	const char *target, struct err *err)
 {
 	_cleanup_free_ char *template_dir = fs_join(set->dir, name);
 	_cleanup_free_ char *dir = refs_dir(template_dir, version), *link = fs_join(dir, id);
 	_cleanup_free_ char *held = fs_join(template_dir, version);
-	int r;
+	int r = -ESTALE;
 
-	if (access(held, F_OK) < 0)
-		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
-			"version %s of template %s is no more", version, name);
-	do {
-		r = fs_mkdirs(dir, 0755, err);
-		if (r < 0)
-			return r;
-		r = symlink(target, link) < 0 ? -errno : 0;
-	} while (r == -ENOENT); /* the last of the others has let go meanwhile */
-	if (r == 0 || r == -EEXIST)
+	if (access(held, F_OK) == 0)
+		r = put_ref(dir, link, target);
+	if (r == -EEXIST && !ref_is_to(link, target)) { /* the data folder was moved */
+		(void)unlink(link);
+		r = put_ref(dir, link, target);
+	}
+	/* From here on nobody removes it (template_drop()); before, somebody may have. */
+	if ((r == 0 || r == -EEXIST) && access(held, F_OK) == 0)
 		return 0;
-	return err_set_errno(err, r, "can't hold the template (%s)", link);
+	if (r != 0 && r != -EEXIST && r != -ESTALE)
+		return err_set_errno(err, r, "can't hold the template (%s)", link);
+	template_release(set, name, version, id);
+	return err_set(err, ERR_TEMPLATE_STALE, -ESTALE, "version %s of template %s is no more",
+		version, name);
 }
 
 void template_release(struct template_set *set, const char *name, const char *version,
@@ -349,6 +374,12 @@ void template_release(struct template_set *set, const char *name, const char *ve
 	(void)rmdir(dir);   /* fails while others are there */
 }
 
+/* A reference to something that is no more; what can't be told is taken for being there. */
+static bool is_stale(int dir_fd, const char *name)
+{
+	return faccessat(dir_fd, name, F_OK, 0) < 0 && errno == ENOENT;
+}
+
 unsigned int template_holders(const char *template_dir, const char *version, struct buf *ids)
 {
 	_cleanup_free_ char *path = refs_dir(template_dir, version);
@@ -357,7 +388,7 @@ unsigned int template_holders(const char *template_dir, const char *version, str
 	unsigned int n = 0;
 
 	while (dir && (e = readdir(dir))) {
-		if (e->d_name[0] == '.' || faccessat(dirfd(dir), e->d_name, F_OK, 0) < 0)
+		if (e->d_name[0] == '.' || is_stale(dirfd(dir), e->d_name))
 			continue;
 		if (ids) /* as many as have room */
 			(void)buf_appendf(ids, "%s%s", ids->len ? ", " : "", e->d_name);
@@ -366,6 +397,22 @@ unsigned int template_holders(const char *template_dir, const char *version, str
 	if (dir)
 		(void)closedir(dir);
 	return n;
+}
+
+int template_drop(const char *template_dir, const char *version, struct err *err)
+{
+	_cleanup_free_ char *path = fs_join(template_dir, version), *aside = NULL;
+
+	if (template_holders(template_dir, version, NULL) > 0)
+		return -EBUSY;
+	if (asprintf(&aside, "%s/.gone-%s", template_dir, version) < 0)
+		abort();
+	if (fs_remove_tree(aside, NULL) < 0 || rename(path, aside) < 0)
+		return err_set_errno(err, -errno, "can't remove %s", path);
+	/* Who has held it meanwhile has seen it there; who comes now does not. */
+	if (template_holders(template_dir, version, NULL) > 0 && rename(aside, path) == 0)
+		return -EBUSY;
+	return fs_remove_tree(aside, err);
 }
 
 /* False while it is being built. Where the lock can't be opened there is none. */
@@ -401,6 +448,13 @@ static int check_holders(const char *template_dir, const char *name, struct err 
 		n > HOLDERS_LISTED ? ", ..." : "");
 }
 
+static bool is_version(const char *name)
+{
+	size_t len = strspn(name, "0123456789abcdef");
+
+	return len >= VERSION_CHARS_MIN && name[len] == '\0';
+}
+
 /* All but the versions that are held, and who holds them. */
 static int remove_unheld(const char *template_dir, struct err *err)
 {
@@ -414,10 +468,12 @@ static int remove_unheld(const char *template_dir, struct err *err)
 		_cleanup_free_ char *path = fs_join(template_dir, e->d_name);
 
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-			strcmp(e->d_name, ".lock") == 0 || strcmp(e->d_name, "refs") == 0 ||
-			template_holders(template_dir, e->d_name, NULL) > 0)
+			strcmp(e->d_name, ".lock") == 0 || strcmp(e->d_name, "refs") == 0)
 			continue;
-		r = fs_remove_tree(path, err);
+		r = is_version(e->d_name) ? template_drop(template_dir, e->d_name, err)
+					  : fs_remove_tree(path, err);
+		if (r == -EBUSY)
+			r = 0;
 	}
 	(void)closedir(dir);
 	return r;
@@ -461,7 +517,7 @@ static void drop_stale_refs(const char *template_dir, const char *version)
 	const struct dirent *e;
 
 	while (dir && (e = readdir(dir))) {
-		if (e->d_name[0] != '.' && faccessat(dirfd(dir), e->d_name, F_OK, 0) < 0)
+		if (e->d_name[0] != '.' && is_stale(dirfd(dir), e->d_name))
 			(void)unlinkat(dirfd(dir), e->d_name,
 				0); /* best effort: it does not count */
 	}
@@ -485,13 +541,6 @@ static void drop_all_stale_refs(const char *template_dir)
 	(void)rmdir(path);
 }
 
-static bool is_version(const char *name)
-{
-	size_t len = strspn(name, "0123456789abcdef");
-
-	return len >= VERSION_CHARS_MIN && name[len] == '\0';
-}
-
 /* Empty when there is none, and then none of the versions is current. */
 static void read_current(const char *template_dir, char ret[NAME_MAX + 1])
 {
@@ -513,11 +562,10 @@ static void sweep_versions(const char *template_dir, const char *name,
 		_cleanup_free_ char *path = fs_join(template_dir, e->d_name);
 		uint64_t bytes;
 
-		if (!is_version(e->d_name) || strcmp(e->d_name, current) == 0 ||
-			template_holders(template_dir, e->d_name, NULL) > 0)
+		if (!is_version(e->d_name) || strcmp(e->d_name, current) == 0)
 			continue;
 		bytes = fs_own_usage(path);
-		if (fs_remove_tree(path, NULL) == 0)
+		if (template_drop(template_dir, e->d_name, NULL) == 0)
 			sweep->removed(name, e->d_name, bytes, sweep->user);
 	}
 	if (dir)

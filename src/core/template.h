@@ -76,6 +76,8 @@ int template_hold(struct template_set *set, const char *name, const char *versio
 	const char *target, struct err *err);
 void template_release(struct template_set *set, const char *name, const char *version,
 	const char *id);
+/* Removes a version that nobody holds: 0, or -EBUSY, *err untouched. */
+int template_drop(const char *template_dir, const char *version, struct err *err);
 /* How many hold that version; their ids are added to `ids`, or NULL, with ", " between them. */
 unsigned int template_holders(const char *template_dir, const char *version, struct buf *ids);
 

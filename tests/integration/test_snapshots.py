@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness import Api, Daemon, Sandbox, joined
-from harness.daemon import fill, has_fault_points, templates
+from harness.daemon import REPO, fill, has_fault_points, templates
 
 Make = Callable[..., Sandbox]
 MakeDaemon = Callable[..., Daemon]
@@ -689,6 +689,35 @@ def test_a_template_removed_by_force(make_daemon: MakeDaemon, base_only: Path) -
     d.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
     d.api.call("POST", "/v1/gc")
     assert not (base_only / "base").exists()
+    d.stop()
+    d.check_clean()
+
+
+def build(templates: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Build `base` there, by the program that has built the tests' templates: so there is nothing to do."""
+    program = REPO / "build" / "pandastack"
+    command = [program, "template", "build", "base", f"--templates={templates}", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+
+
+def test_a_version_that_is_held_is_never_replaced(make_daemon: MakeDaemon, base_only: Path) -> None:
+    """What is made of the same sources is another memory: states are differences from the one that is there."""
+    d = make_daemon(template_dir=base_only).wait_ready()
+    s = d.api.create("base")
+    s.write("/workspace/f", "data")
+    memory = (base_only / "base" / "current" / "memory").stat().st_ino
+    refused = build(base_only, "--force")
+    assert refused.returncode != 0
+    assert s.id in refused.stderr
+    d.api.call("DELETE", "/v1/templates/base", want=204, params={"force": "true"})
+    again = build(base_only)
+    assert again.returncode == 0, again.stderr
+    assert (base_only / "base" / "current" / "memory").stat().st_ino == memory
+    other = d.api.create("base")
+    copy = s.fork()
+    assert copy.read("/workspace/f") == b"data"
+    for each in (s, other, copy):
+        each.delete()
     d.stop()
     d.check_clean()
 
