@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "core/core_internal.h"
 
 enum { THREADS = 16 };
 
@@ -27,6 +28,7 @@ static void adopt_one(const struct adoption *a, struct sandbox *sb)
 		return;
 	}
 	if (sb->registered == SANDBOX_HIBERNATED) {
+		fork_forget_shared(sb); /* the host may have lost power, and it was not synced */
 		a->ops->kill_left(
 			sb->dir); /* it was being woken, or the process had not ended yet */
 		(void)sandbox_set_state(sb, SANDBOX_HIBERNATED);

@@ -83,6 +83,9 @@ int snapshot_source(struct core *core, struct snapshot *s, struct sandbox_source
 	struct template **ret_template, struct err *err);
 void snapshot_source_done(struct snapshot *s);
 
+/* fork.c: the next fork makes the memory that its children share anew. */
+void fork_forget_shared(const struct sandbox *parent);
+
 /* Captures a sandbox that is RUNNING, PAUSED or HIBERNATED; spec->dir is made, spec->base need not exist. `op` is not held. In
  * the last case files are copied, and nothing stands still. */
 int core_capture(struct core *core, struct sandbox *sb, const struct capture_spec *spec,

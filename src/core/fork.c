@@ -155,18 +155,32 @@ static int settle(struct core *core, const struct fork_spec *spec, struct fork_r
  * Makes one memory of the state, for all children and for later forks of the parent. These need not know of what time it
  * is: a page that the parent had written then is one that it has written now, and so is compared.
  */
-static int make_shared(const struct sandbox *parent, const struct template *t, const char *dir,
+static int make_shared(struct sandbox *parent, const struct template *t, const char *dir,
 	const char *shared, struct err *err)
 {
 	_cleanup_free_ char *base = fs_join(t->image.dir, "memory");
 	_cleanup_free_ char *memory = fs_join(dir, "memory"), *name = fs_join(dir, "shared");
 	int r = state_flatten(dir, base, parent->memory_bytes, err);
+	enum sandbox_state state;
 
-	/* By another name first: others may fork it at the same time. Without it the next fork makes its own. */
-	if (r == 0 && (link(memory, name) < 0 || rename(name, shared) < 0))
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&parent->op); /* nobody captures it, or begins to delete it */
+	state = sandbox_state_of(parent);
+	/* Without it the next fork makes its own. */
+	if (state != SANDBOX_STOPPING && state != SANDBOX_DELETED &&
+		(link(memory, name) < 0 || rename(name, shared) < 0))
 		log_warn("the memory of a fork is not kept", LOG_STR("sandbox", parent->id),
 			LOG_INT("errno", errno));
-	return r;
+	pthread_mutex_unlock(&parent->op);
+	return 0;
+}
+
+void fork_forget_shared(const struct sandbox *parent)
+{
+	_cleanup_free_ char *shared = fs_join(parent->dir, "shared");
+
+	(void)unlink(shared); /* few have one */
 }
 
 static int fork_from(struct core *core, struct sandbox *sb, const struct fork_spec *spec,

@@ -239,6 +239,8 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 	int r = make_folder(sb, source, spare, err);
 
 	if (r == 0)
+		r = core_hold_template(sb->core, sb, err);
+	if (r == 0)
 		r = restore(sb, hub, ops, source, spare, true, err);
 	if (r < 0)
 		return r;
@@ -260,17 +262,23 @@ static int write_state(struct sandbox *sb, const struct engine_ops *ops,
 	_cleanup_free_ char *delta = fs_join(spec->dir, "delta");
 	_cleanup_free_ char *disk = fs_join(sb->dir, "scratch.ext4");
 	_cleanup_free_ char *disk_copy = fs_join(spec->dir, "scratch.ext4");
-	_cleanup_free_ char *memory = fs_join(sb->dir, "memory");
-	int r = ops->save_devices(sb->vm, devices, err);
+	_cleanup_free_ char *own_memory = fs_join(sb->dir, "memory");
+	_cleanup_free_ char *memory = fs_join(spec->dir, "memory");
+	bool has_base = spec->base && link(spec->base, memory) == 0;
+	int r = 0;
 
+	if (spec->base && !has_base && errno != ENOENT)
+		return err_set_errno(err, -errno, "can't link %s", spec->base);
+	r = ops->save_devices(sb->vm, devices, err);
 	fault_point("capture.devices");
 	if (r == 0)
-		r = ops->save_memory(sb->vm, sb->memory_bytes, spec->base, delta, ret_bytes, err);
+		r = ops->save_memory(sb->vm, sb->memory_bytes, has_base ? memory : NULL, delta,
+			ret_bytes, err);
 	fault_point("capture.memory");
 	if (r == 0)
 		r = fs_clone(disk, disk_copy, 0600, err);
 	fault_point("capture.disk");
-	return r == 0 ? share_memory(spec->base ? spec->base : memory, spec->dir, err) : r;
+	return r == 0 && !has_base ? share_memory(own_memory, spec->dir, err) : r;
 }
 
 static int err_no_machine(struct err *err)
@@ -356,6 +364,8 @@ int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err
 	pthread_mutex_unlock(&sb->teardown);
 	if (r == 0)
 		go_on(sb);
+	else
+		core_wake_keeper(sb->core);
 	return r;
 }
 

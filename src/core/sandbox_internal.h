@@ -103,8 +103,8 @@ int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_
  */
 struct capture_spec {
 	const char *dir;
-	const char *
-		base; /* what state_flatten() once made of this sandbox, for `memory`; NULL: what its machine stands on */
+	/* What state_flatten() once made of this sandbox, for `memory`. NULL or gone: what its machine stands on. */
+	const char *base;
 	enum capture_use use;
 	bool was_paused;
 };
@@ -126,7 +126,7 @@ int64_t sandbox_idle_at(const struct sandbox *sb);
 enum sandbox_state sandbox_state_of(struct sandbox *sb);
 /* True when the change was allowed and made. */
 bool sandbox_set_state(struct sandbox *sb, enum sandbox_state to);
-/* RUNNING → FAILED: kills the machine if it still runs, keeps the reason. False if it was not RUNNING. */
+/* To FAILED: kills the machine if it still runs, keeps the reason. False if its state does not lead there. */
 bool sandbox_fail(struct sandbox *sb, const char *why);
 /* Makes it FAILED and says why, if its process has ended, or its link has broken and the process has had the
  * time to end. Returns when to look again (clock_mono_ms()), INT64_MAX for never. For the keeper. */
@@ -138,6 +138,9 @@ void sandbox_wait_deleted(struct sandbox *sb);
 
 /* Ends the machine (keep: lets it run) and drops link and watches; `why` is what waiting calls hear. */
 void sandbox_detach(struct sandbox *sb, bool keep, const char *why);
+
+/* core.c: its template's version must be there when the sandbox is captured, or wakes. Its folder is there. */
+int core_hold_template(struct core *core, const struct sandbox *sb, struct err *err);
 
 /* core.c: wakes a HIBERNATED sandbox, or waits for who does. 0 when it is running. */
 int core_auto_wake(struct core *core, struct sandbox *sb, struct err *err);

@@ -225,8 +225,6 @@ int core_capture(struct core *core, struct sandbox *sb, const struct capture_spe
 
 	if (r < 0)
 		return r;
-	if (own.base && access(own.base, F_OK) < 0)
-		own.base = NULL;
 	pthread_mutex_lock(&sb->op);
 	state = sandbox_state_of(sb);
 	own.was_paused = state == SANDBOX_PAUSED;
@@ -285,7 +283,8 @@ static int put_in_place(struct core *core, const char *work, const struct snapsh
 	return r;
 }
 
-/* The latest change of the folder and its files; of `memory` that of its contents, for each sandbox is a link to it. */
+/* The latest change of the folder and its files; of `memory` and the delta that of their contents, as these are linked
+ * elsewhere. */
 static int latest_change(const struct snapshot *s, struct timespec *ret, struct err *err)
 {
 	static const char *const names[] = {".", "devices", "scratch.ext4", "memory", "delta"};
@@ -301,7 +300,7 @@ static int latest_change(const struct snapshot *s, struct timespec *ret, struct 
 				continue;
 			return err_set_errno(err, -errno, "can't read %s", path);
 		}
-		at = i == 3 ? st.st_mtim : st.st_ctim;
+		at = i >= 3 ? st.st_mtim : st.st_ctim;
 		if (at.tv_sec > ret->tv_sec ||
 			(at.tv_sec == ret->tv_sec && at.tv_nsec > ret->tv_nsec))
 			*ret = at;

@@ -7,8 +7,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/macros.h"
 
@@ -157,61 +157,60 @@ int guest_memory_write(const struct guest_memory *memory, const struct runs *run
 
 /* ---- another memory ---- */
 
-/* A memory file to compare with. */
-struct base_file {
-	const char *data; /* MAP_FAILED: none */
-	size_t len;
-};
-
-static void base_close(struct base_file *base)
+static int pread_all(int fd, char *data, size_t len, off_t offset)
 {
-	if (base->data != MAP_FAILED)
-		(void)munmap((void *)(uintptr_t)base->data, base->len);
+	while (len > 0) {
+		ssize_t n = pread(fd, data, len, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -ENODATA;
+		data += n;
+		offset += n;
+		len -= (size_t)n;
+	}
+	return 0;
 }
 
-static int base_open(struct base_file *base, const char *path, uint64_t bytes)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if ((uint64_t)st.st_size != bytes)
-		return -EINVAL;
-	base->len = (size_t)bytes;
-	base->data = mmap(NULL, base->len, PROT_READ, MAP_SHARED, fd, 0);
-	return base->data == MAP_FAILED ? -errno : 0;
-}
-
-static void add_different(struct extents *e, const struct runs *runs, const char *chunk,
-	const char *base)
+/* Adds the pages of these runs that differ from those in the file. */
+static int add_different(struct extents *e, const struct runs *runs, const char *data, int base_fd,
+	char *base)
 {
 	for (size_t i = 0; i < runs->n; i++) {
-		size_t at = (size_t)(uintptr_t)runs->at[i].iov_base;
+		size_t at = (size_t)(uintptr_t)runs->at[i].iov_base, len = runs->at[i].iov_len;
+		int r = pread_all(base_fd, base, len, (off_t)at);
 
-		for (size_t k = 0; k < runs->at[i].iov_len;
-			k += GUEST_PAGE_BYTES, chunk += GUEST_PAGE_BYTES) {
-			if (memcmp(chunk, base + at + k, GUEST_PAGE_BYTES) != 0)
+		if (r < 0)
+			return r;
+		for (size_t k = 0; k < len; k += GUEST_PAGE_BYTES, data += GUEST_PAGE_BYTES) {
+			if (memcmp(data, base + k, GUEST_PAGE_BYTES) != 0)
 				add_page(e, (at + k) / GUEST_PAGE_BYTES);
 		}
 	}
+	return 0;
 }
 
 int guest_memory_drop_same(const struct guest_memory *memory, const char *base_path,
 	struct extents *e)
 {
-	_cleanup_free_ char *chunk = xcalloc(1, RUNS_BYTES_MAX);
-	CLEANUP(base_close) struct base_file base = {.data = MAP_FAILED};
+	_cleanup_free_ char *data = xcalloc(1, RUNS_BYTES_MAX), *base = xcalloc(1, RUNS_BYTES_MAX);
+	_cleanup_close_ int fd = open(base_path, O_RDONLY | O_CLOEXEC);
 	struct extents different = {0};
 	struct runs runs = {0};
-	int r = base_open(&base, base_path, memory->bytes);
+	struct stat st;
+	int r = 0;
 
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size != memory->bytes)
+		return -EINVAL;
 	while (r == 0 && runs_next(&runs, e)) {
-		r = guest_memory_read(memory, &runs, chunk);
+		r = guest_memory_read(memory, &runs, data);
 		if (r == 0)
-			add_different(&different, &runs, chunk, base.data);
+			r = add_different(&different, &runs, data, fd, base);
 	}
 	extents_done(e);
 	*e = different;
-	return r;
+	return r == 0 && e->n > EXTENTS_MAX ? -EFBIG : r;
 }

@@ -15,7 +15,7 @@
 
 enum {
 	GUEST_PAGE_BYTES = 4096,
-	EXTENTS_MAX = 1 << 22, /* 16 GiB of memory with every second page written */
+	EXTENTS_MAX = 1 << 22, /* 32 GiB of memory with every second page written */
 	RUNS_PAGES_MAX = 256,  /* no more than IOV_MAX runs */
 	RUNS_BYTES_MAX = RUNS_PAGES_MAX * GUEST_PAGE_BYTES,
 };
