@@ -2,8 +2,8 @@
 """The parent of a JavaScript session's Node.js, which is the kernel; this only passes on interrupts and the end.
 
 Theory of operation. Node.js looks at signals between callbacks, and where it can be made to do so in the midst of a
-loop (``breakOnSigint``), a signal too many kills it. So SIGINT comes here, and goes on as a byte in a pipe that a thread
-of the kernel reads. What becomes of Node.js becomes of this process: see ``driver.end_like``.
+loop (``breakOnSigint``), a signal too many kills it. So SIGINT comes here, and goes on as a byte in a pipe that a
+thread of the kernel reads. What becomes of Node.js becomes of this process: see ``driver.end_like``.
 """
 
 from __future__ import annotations

@@ -695,7 +695,7 @@ def test_a_template_removed_by_force(make_daemon: MakeDaemon, base_only: Path) -
 
 def build(templates: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Build `base` there, by the program that has built the tests' templates: so there is nothing to do."""
-    program = REPO / "build" / "pandastack"
+    program = str(REPO / "build" / "pandastack")
     command = [program, "template", "build", "base", f"--templates={templates}", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
 
