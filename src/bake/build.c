@@ -370,6 +370,13 @@ static int set_current(const struct build *b, struct err *err)
 	return 0;
 }
 
+static int err_held(const struct build *b, const char *ids, struct err *err)
+{
+	return err_set(err, ERR_CONFLICT, -EBUSY,
+		"snapshots or sandboxes stand on this version of template %s (%s): delete them first",
+		b->def->name, ids);
+}
+
 /*
  * States are differences from a version's memory, and no boot is like another: what somebody stands on is never replaced,
  * even by what is made of the same sources. 1: it is as good as a new one, and is the current one now.
@@ -384,10 +391,7 @@ static int keep_held(const struct build *b, bool force, struct err *err)
 		return 0;
 	if (force || template_load_version(b->set, b->def->name, b->version, &t, NULL) < 0 ||
 		template_check_engine(t, &b->engine, NULL) < 0)
-		return err_set(err, ERR_CONFLICT, -EBUSY,
-			"snapshots or sandboxes stand on this version of template %s (%s): delete "
-			"them first",
-			b->def->name, ids.data);
+		return err_held(b, ids.data, err);
 	r = set_current(b, err);
 	return r < 0 ? r : 1;
 }
@@ -396,14 +400,12 @@ static int keep_held(const struct build *b, bool force, struct err *err)
 static int publish(struct build *b, struct err *err)
 {
 	_cleanup_free_ char *out = fs_join(b->work, "out"), *final = fs_join(b->dir, b->version);
-	int r = 0;
+	int r = access(final, F_OK) == 0 ? template_drop(b->dir, b->version, err) : 0;
 
-	/* With --force the same version is there already: exchanged, so that there is one at any moment. */
-	if (renameat2(AT_FDCWD, out, AT_FDCWD, final, RENAME_EXCHANGE) < 0) {
-		r = fs_remove_tree(final, err);
-		if (r == 0 && rename(out, final) < 0)
-			r = err_set_errno(err, -errno, "can't put %s into place", final);
-	}
+	if (r == -EBUSY) /* since the build began */
+		return err_held(b, "a new one", err);
+	if (r == 0 && rename(out, final) < 0)
+		r = err_set_errno(err, -errno, "can't put %s into place", final);
 	if (r == 0)
 		r = set_current(b, err);
 	return r == 0 ? remove_others(b, err) : r;

@@ -20,9 +20,13 @@ enum {
 	MANIFEST_BYTES_MAX = 64 << 10,
 	TEMPLATES_MAX = 1000,
 	VERSION_CHARS_MIN = 16, /* of a version's name, hex: no other folder here looks like that */
-	HOLDERS_LISTED = 8,     /* in an error's message, as UUIDs with ", " */
+	REF_TRIES = 100,
+	HOLDERS_LISTED = 8, /* in an error's message, as UUIDs with ", " */
 	HOLDERS_CHARS_MAX = HOLDERS_LISTED * 38,
 };
+
+/* Before the name of a version that is being removed. */
+#define GONE ".gone-"
 
 struct template_set {
 	char *dir; /* owned, absolute */
@@ -320,13 +324,14 @@ static char *refs_dir(const char *template_dir, const char *version)
 /* -EEXIST where there is such a link already. */
 static int put_ref(const char *dir, const char *link, const char *target)
 {
-	int r;
+	int r = -ENOENT;
 
-	do {
+	/* Each time the last of the others has let go meanwhile, which takes the folder away. */
+	for (int i = 0; r == -ENOENT && i < REF_TRIES; i++) {
 		r = fs_mkdirs(dir, 0755, NULL);
 		if (r == 0 && symlink(target, link) < 0)
 			r = -errno;
-	} while (r == -ENOENT); /* the last of the others has let go meanwhile */
+	}
 	return r;
 }
 
@@ -405,7 +410,7 @@ int template_drop(const char *template_dir, const char *version, struct err *err
 
 	if (template_holders(template_dir, version, NULL) > 0)
 		return -EBUSY;
-	if (asprintf(&aside, "%s/.gone-%s", template_dir, version) < 0)
+	if (asprintf(&aside, "%s/" GONE "%s", template_dir, version) < 0)
 		abort();
 	if (fs_remove_tree(aside, NULL) < 0 || rename(path, aside) < 0)
 		return err_set_errno(err, -errno, "can't remove %s", path);
@@ -550,6 +555,17 @@ static void read_current(const char *template_dir, char ret[NAME_MAX + 1])
 	ret[n < 0 ? 0 : n] = '\0';
 }
 
+/* Goes on where a template_drop() ended that was killed. */
+static void finish_drop(const char *template_dir, const char *version)
+{
+	_cleanup_free_ char *path = fs_join(template_dir, version), *aside = NULL;
+
+	if (asprintf(&aside, "%s/" GONE "%s", template_dir, version) < 0)
+		abort();
+	if (template_holders(template_dir, version, NULL) == 0 || rename(aside, path) < 0)
+		(void)fs_remove_tree(aside, NULL); /* best effort: the next sweep does it */
+}
+
 static void sweep_versions(const char *template_dir, const char *name,
 	const struct template_sweep *sweep)
 {
@@ -562,6 +578,8 @@ static void sweep_versions(const char *template_dir, const char *name,
 		_cleanup_free_ char *path = fs_join(template_dir, e->d_name);
 		uint64_t bytes;
 
+		if (strncmp(e->d_name, GONE, strlen(GONE)) == 0)
+			finish_drop(template_dir, e->d_name + strlen(GONE));
 		if (!is_version(e->d_name) || strcmp(e->d_name, current) == 0)
 			continue;
 		bytes = fs_own_usage(path);

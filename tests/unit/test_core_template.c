@@ -317,12 +317,48 @@ static void test_hold(void **state)
 	assert_int_equal(template_holders(dir, OLD, &ids), 1);
 	assert_string_equal(ids.data, "p1");
 	assert_int_equal(holders(*state, NEW), 1);
+	assert_int_equal(template_hold(set, "base", OLD, "p2", dir, NULL),
+		0); /* it was moved there */
+	assert_int_equal(holders(*state, OLD), 2);
+	template_release(set, "base", OLD, "p2");
 	template_release(set, "base", OLD, "p1");
 	template_release(set, "base", OLD, "p1");
 	assert_int_equal(holders(*state, OLD), 0);
 	template_release(set, "base", OLD, "p2");
 	assert_false(has(*state, "base/refs/" OLD));
 	assert_int_equal(holders(*state, NEW), 1);
+	template_set_free(set);
+}
+
+static void removed(const char *name, const char *version, uint64_t bytes, void *user)
+{
+	assert_string_equal(version, OLD);
+	assert_true(bytes > 0);
+}
+
+static void test_drop(void **state)
+{
+	struct template_set *set = open_set(*state);
+	const struct template_sweep sweep = {.removed = removed};
+	_cleanup_free_ char *dir = fs_join(*state, "base"), *old = fs_join(dir, OLD);
+	_cleanup_free_ char *gone = fs_join(dir, ".gone-" OLD);
+
+	bake_two(*state);
+	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
+	assert_int_equal(template_drop(dir, OLD, NULL), -EBUSY);
+	assert_true(has(*state, "base/" OLD "/manifest.json"));
+	/* One that was killed in the middle: it comes back for who holds it, else it goes. */
+	assert_int_equal(rename(old, gone), 0);
+	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
+	assert_true(has(*state, "base/" OLD "/manifest.json"));
+	template_release(set, "base", OLD, "p1");
+	assert_int_equal(rename(old, gone), 0);
+	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
+	assert_false(has(*state, "base/.gone-" OLD));
+	assert_false(has(*state, "base/" OLD));
+	assert_int_equal(template_drop(dir, OLD, NULL), -ENOENT);
+	assert_int_equal(template_drop(dir, NEW, NULL), 0);
+	assert_false(has(*state, "base/" NEW));
 	template_set_free(set);
 }
 
@@ -365,12 +401,6 @@ static void test_remove_held(void **state)
 	assert_false(has(*state, "base/build.log"));
 	assert_int_equal(template_remove(set, "base", true, &err), -ENOENT);
 	template_set_free(set);
-}
-
-static void removed(const char *name, const char *version, uint64_t bytes, void *user)
-{
-	assert_string_equal(version, OLD);
-	assert_true(bytes > 0);
 }
 
 static void test_sweep(void **state)
@@ -482,6 +512,7 @@ int main(void)
 		scratch_test(test_list_and_remove),
 		scratch_test(test_remove_while_built),
 		scratch_test(test_hold),
+		scratch_test(test_drop),
 		scratch_test(test_remove_held),
 		scratch_test(test_remove_held_by_many),
 		scratch_test(test_sweep),
