@@ -75,7 +75,7 @@ int fs_read(const char *path, size_t max, char **ret, size_t *ret_len, struct er
 	return 0;
 }
 
-static int write_and_sync(int fd, const char *data, size_t len)
+int fs_write_all(int fd, const void *data, size_t len)
 {
 	while (len > 0) {
 		ssize_t n = write(fd, data, len);
@@ -84,10 +84,49 @@ static int write_and_sync(int fd, const char *data, size_t len)
 			continue;
 		if (n < 0)
 			return -errno;
-		data += n;
+		data = (const char *)data + n;
 		len -= (size_t)n;
 	}
-	return fsync(fd) < 0 ? -errno : 0;
+	return 0;
+}
+
+int fs_pwrite_all(int fd, const void *data, size_t len, off_t offset)
+{
+	while (len > 0) {
+		ssize_t n = pwrite(fd, data, len, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		data = (const char *)data + n;
+		offset += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int fs_pread_all(int fd, void *data, size_t len, off_t offset)
+{
+	while (len > 0) {
+		ssize_t n = pread(fd, data, len, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -ENODATA;
+		data = (char *)data + n;
+		offset += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int write_and_sync(int fd, const char *data, size_t len)
+{
+	int r = fs_write_all(fd, data, len);
+
+	return r == 0 && fsync(fd) < 0 ? -errno : r;
 }
 
 int fs_write_atomic(const char *path, const void *data, size_t len, mode_t mode, struct err *err)

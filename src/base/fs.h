@@ -20,6 +20,11 @@ int fs_mkdirs(const char *path, mode_t mode, struct err *err);
 /* Reads a whole file of at most `max` bytes: *ret is NUL-terminated and to be freed. -EFBIG. */
 int fs_read(const char *path, size_t max, char **ret, size_t *ret_len, struct err *err);
 
+/* All of it, at the descriptor's place or at an offset: 0 or a negative errno; -ENODATA where the file ends before. */
+int fs_write_all(int fd, const void *data, size_t len);
+int fs_pwrite_all(int fd, const void *data, size_t len, off_t offset);
+int fs_pread_all(int fd, void *data, size_t len, off_t offset);
+
 /* Writes a temporary file, syncs it and renames it to `path`. */
 int fs_write_atomic(const char *path, const void *data, size_t len, mode_t mode, struct err *err);
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/macros.h"
 
 enum { MAP_ENTRIES = 32 << 10 }; /* of pagemap, read at once: 128 MiB of memory */
@@ -157,29 +158,13 @@ int guest_memory_write(const struct guest_memory *memory, const struct runs *run
 
 /* ---- another memory ---- */
 
-static int pread_all(int fd, char *data, size_t len, off_t offset)
-{
-	while (len > 0) {
-		ssize_t n = pread(fd, data, len, offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -ENODATA;
-		data += n;
-		offset += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Adds the pages of these runs that differ from those in the file. */
 static int add_different(struct extents *e, const struct runs *runs, const char *data, int base_fd,
 	char *base)
 {
 	for (size_t i = 0; i < runs->n; i++) {
 		size_t at = (size_t)(uintptr_t)runs->at[i].iov_base, len = runs->at[i].iov_len;
-		int r = pread_all(base_fd, base, len, (off_t)at);
+		int r = fs_pread_all(base_fd, base, len, (off_t)at);
 
 		if (r < 0)
 			return r;

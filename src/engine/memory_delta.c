@@ -48,53 +48,6 @@ static size_t extents_bytes(uint64_t n_extents)
 	return (size_t)data_offset(n_extents) - sizeof(struct delta_header);
 }
 
-static int write_all(int fd, const void *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		data = (const char *)data + n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-static int pwrite_all(int fd, const void *data, size_t len, off_t offset)
-{
-	while (len > 0) {
-		ssize_t n = pwrite(fd, data, len, offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		data = (const char *)data + n;
-		offset += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-static int pread_all(int fd, void *data, size_t len, off_t offset)
-{
-	while (len > 0) {
-		ssize_t n = pread(fd, data, len, offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -ENODATA;
-		data = (char *)data + n;
-		offset += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 static int write_pages(int fd, const struct guest_memory *memory, const struct extents *e)
 {
 	_cleanup_free_ char *chunk = xcalloc(1, RUNS_BYTES_MAX);
@@ -104,7 +57,7 @@ static int write_pages(int fd, const struct guest_memory *memory, const struct e
 	while (r == 0 && runs_next(&runs, e)) {
 		r = guest_memory_read(memory, &runs, chunk);
 		if (r == 0)
-			r = write_all(fd, chunk, runs.bytes);
+			r = fs_write_all(fd, chunk, runs.bytes);
 	}
 	return r;
 }
@@ -137,9 +90,9 @@ int delta_save(const struct guest_memory *memory, const char *base, const char *
 	header.n_extents = e.n;
 	header.n_pages = e.n_pages;
 	if (r == 0)
-		r = write_all(fd, &header, sizeof(header));
+		r = fs_write_all(fd, &header, sizeof(header));
 	if (r == 0)
-		r = write_all(fd, e.all, e.n * sizeof(struct extent));
+		r = fs_write_all(fd, e.all, e.n * sizeof(struct extent));
 	if (r == 0 && lseek(fd, data_offset(e.n), SEEK_SET) < 0)
 		r = -errno;
 	if (r == 0)
@@ -238,12 +191,12 @@ static int delta_open(struct delta *d, const char *path, uint64_t memory_bytes, 
 	d->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (d->fd < 0 || fstat(d->fd, &st) < 0)
 		return err_set_errno(err, -errno, "can't open %s", path);
-	if (pread_all(d->fd, h, sizeof(*h), 0) < 0 || !header_fits(h, memory_bytes, st.st_size))
+	if (fs_pread_all(d->fd, h, sizeof(*h), 0) < 0 || !header_fits(h, memory_bytes, st.st_size))
 		return err_damaged(path, err);
 	d->extents.all = xcalloc(1, extents_bytes(h->n_extents)); /* the file is longer */
 	d->extents.n = (size_t)h->n_extents;
 	d->extents.n_pages = h->n_pages;
-	if (pread_all(d->fd, d->extents.all, extents_bytes(h->n_extents), sizeof(*h)) < 0 ||
+	if (fs_pread_all(d->fd, d->extents.all, extents_bytes(h->n_extents), sizeof(*h)) < 0 ||
 		!extents_fit(d))
 		return err_damaged(path, err);
 	d->sealed = memcmp(h->hash, zeros, HASH_BYTES) != 0;
@@ -257,7 +210,7 @@ static int delta_open(struct delta *d, const char *path, uint64_t memory_bytes, 
 
 static int read_stored(struct delta *d, void *data, size_t len)
 {
-	int r = pread_all(d->fd, data, len, d->at);
+	int r = fs_pread_all(d->fd, data, len, d->at);
 
 	if (r < 0)
 		return r;
@@ -347,7 +300,7 @@ static int read_sealed(struct delta *d, sink_fn *sink, void *user)
 
 static int put_hash(int fd, const uint8_t hash[HASH_BYTES])
 {
-	return pwrite_all(fd, hash, HASH_BYTES, offsetof(struct delta_header, hash));
+	return fs_pwrite_all(fd, hash, HASH_BYTES, offsetof(struct delta_header, hash));
 }
 
 static int seal_as_it_is(struct delta *d, int fd)
@@ -397,7 +350,7 @@ static int pack(struct packer *p, const void *data, size_t len, ZSTD_EndDirectiv
 		if (ZSTD_isError(left))
 			return -ENOMEM; /* nothing else can go wrong there */
 		(void)crypto_generichash_update(&p->hash, (const uint8_t *)p->stored, out.pos);
-		r = write_all(p->fd, p->stored, out.pos);
+		r = fs_write_all(p->fd, p->stored, out.pos);
 	} while (r == 0 && (in.pos < in.size || (how == ZSTD_e_end && left > 0)));
 	return r;
 }
@@ -421,9 +374,9 @@ static int write_packed(struct delta *d, const char *path)
 	packer_init(&p);
 	header.packed = 1;
 	begin_hash(&p.hash, &header, &d->extents);
-	r = write_all(p.fd, &header, sizeof(header));
+	r = fs_write_all(p.fd, &header, sizeof(header));
 	if (r == 0)
-		r = write_all(p.fd, d->extents.all, extents_bytes(d->extents.n));
+		r = fs_write_all(p.fd, d->extents.all, extents_bytes(d->extents.n));
 	if (r == 0)
 		r = d->sealed ? read_sealed(d, to_packer, &p) : read_pages(d, to_packer, &p, NULL);
 	if (r == 0)
@@ -456,7 +409,7 @@ static int delta_open_any(struct delta *d, const char *path, int fd, struct err 
 
 	if (fd < 0)
 		return err_set_errno(err, -errno, "can't open %s", path);
-	if (pread_all(fd, &header, sizeof(header), 0) < 0)
+	if (fs_pread_all(fd, &header, sizeof(header), 0) < 0)
 		return err_damaged(path, err);
 	return delta_open(d, path, header.memory_bytes, err);
 }
@@ -510,7 +463,7 @@ static int to_file(void *user, const struct runs *runs, void *data)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < runs->n; i++) {
-		r = pwrite_all(*fd, from, runs->at[i].iov_len,
+		r = fs_pwrite_all(*fd, from, runs->at[i].iov_len,
 			(off_t)(uintptr_t)runs->at[i].iov_base);
 		from += runs->at[i].iov_len;
 	}
