@@ -148,6 +148,7 @@ static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 {
 	_cleanup_free_ char *metadata = json_dumps(sb->metadata, JSON_COMPACT);
 	_cleanup_free_ char *env = json_dumps(sb->env, JSON_COMPACT);
+	_cleanup_free_ char *network = json_dumps(sb->network, JSON_COMPACT);
 	const struct store_sandbox row = {
 		.id = sb->id,
 		.template = sb->template,
@@ -155,6 +156,7 @@ static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 		.engine = sb->engine,
 		.metadata = metadata,
 		.env = env,
+		.network = network,
 		.idempotency_key = sb->idempotency_key,
 		.created_ms = sb->created_ms,
 		.ttl_seconds = atomic_load(&sb->ttl_seconds),
@@ -170,7 +172,7 @@ static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 		.boot_mode = boot_mode_name(sb->boot_mode),
 	};
 
-	if (!metadata || !env)
+	if (!metadata || !env || !network)
 		return err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
 	return store_put_sandbox(core->store, &row, err);
 }
@@ -305,13 +307,15 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 	_cleanup_snapshot_ struct snapshot *snapshot = NULL;
 	struct sandbox_spec own = *spec;
 	struct sandbox_source source = {0};
-	json_t *env;
+	json_t *env, *network;
 	int r;
 
 	if (!spec->from_snapshot) {
 		r = core_load_template(core, spec->template, NULL, &t, err);
 		source.t = t;
-		return r < 0 ? r : create_from(core, spec, &source, ret, err);
+		if (r == 0 && !own.network)
+			own.network = t->network;
+		return r < 0 ? r : create_from(core, &own, &source, ret, err);
 	}
 	snapshot = core_find_snapshot(core, spec->from_snapshot, err);
 	if (!snapshot)
@@ -320,8 +324,12 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 	if (r < 0)
 		return r;
 	own.env = env = snapshot_env(snapshot);
+	network = snapshot_network(snapshot);
+	if (!own.network)
+		own.network = network;
 	r = create_from(core, &own, &source, ret, err);
 	json_decref(env);
+	json_decref(network);
 	snapshot_source_done(snapshot);
 	return r;
 }
@@ -482,6 +490,8 @@ static int open_all(struct core *core, const struct core_config *config, struct 
 	if (r == 0)
 		r = lock_data_dir(core, err);
 	if (r == 0)
+		r = egress_check_host(&config->egress, err);
+	if (r == 0)
 		r = pick_engine(core, config->engine, err);
 	if (r == 0)
 		r = template_set_new(config->template_dir, &core->templates, err);
@@ -512,6 +522,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 
 	core->lock_fd = -1;
 	core->compress_snapshots = config->compress_snapshots;
+	core->egress_host = config->egress;
 	core->data_dir = strdup(config->data_dir);
 	if (!core->data_dir)
 		abort();

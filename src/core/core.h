@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "core/egress.h"
 #include "core/pool.h"
 #include "core/sandbox_state.h"
 #include "core/stats.h"
@@ -29,7 +30,8 @@ struct core_config {
 	const char *template_dir; /* baked templates */
 	const char *engine;       /* "auto" or an engine's name */
 	unsigned int pool_sizes[_POOL_MAX];
-	bool compress_snapshots; /* that are taken from now on */
+	bool compress_snapshots;   /* that are taken from now on */
+	struct egress_host egress; /* which lives as long as the core */
 };
 
 /* Opens the data folder (one daemon at a time: -EBUSY, ERR_CONFLICT), adopts the sandboxes whose
@@ -42,9 +44,11 @@ struct core *core_free(struct core *core, bool keep);
 
 /* What POST /v1/sandboxes asks for. */
 struct sandbox_spec {
-	const char *template;      /* a name or an alias */
-	const json_t *metadata;    /* object of strings, or NULL; checked by the caller */
-	const json_t *env;         /* object of strings, or NULL; checked by the caller */
+	const char *template;   /* a name or an alias */
+	const json_t *metadata; /* object of strings, or NULL; checked by the caller */
+	const json_t *env;      /* object of strings, or NULL; checked by the caller */
+	const json_t *
+		network; /* see egress.h; or NULL: the template's, the snapshot's; checked by the caller */
 	int64_t ttl_seconds;       /* 0: DEFAULT_TTL_SECONDS */
 	int64_t idle_seconds;      /* 0: DEFAULT_IDLE_SECONDS */
 	bool persistent;           /* hibernated when idle, instead of expiring */
@@ -61,6 +65,7 @@ struct sandbox_info {
 	enum sandbox_state state;
 	char *failure;    /* why it failed, or NULL */
 	json_t *metadata; /* object */
+	json_t *network;  /* its policy: see egress.h */
 	const char *engine;
 	const char *isolation;
 	enum accel accel;
@@ -132,6 +137,11 @@ int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, 
 /* link_call() on it. */
 int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
 	json_t **ret, struct err *err);
+
+/* network.c: its policy, a copy; and, unless ret_counters is NULL, what its helper has counted (NULL: it has none now). */
+json_t *sandbox_network(struct sandbox *sb, json_t **ret_counters);
+/* Changes it from now on; checked by the caller. Members that are not given stay. */
+int core_set_network(struct core *core, struct sandbox *sb, const json_t *change, struct err *err);
 
 /* After -EPIPE from a stream: replaces *err by why the sandbox died, waiting briefly for it to be
  * known. Returns the errno. */

@@ -28,6 +28,7 @@ enum {
 struct forking {
 	struct core *core;
 	const struct sandbox *parent;
+	const json_t *network; /* the parent's policy */
 	const struct fork_spec *spec;
 	const struct sandbox_source *source;
 	struct fork_result *result;
@@ -84,6 +85,7 @@ static void make_child(const struct forking *f, unsigned int i)
 	const struct sandbox_spec spec = {
 		.metadata = metadata,
 		.env = f->parent->env,
+		.network = f->network,
 		.ttl_seconds = atomic_load(&f->parent->ttl_seconds),
 		.idle_seconds = atomic_load(&f->parent->idle_seconds),
 		.persistent = atomic_load(&f->parent->persistent),
@@ -191,6 +193,7 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 	const struct capture_spec capture = {.dir = dir, .base = shared, .use = CAPTURE_FORK};
 	struct capture_stats stats = {0};
 	struct sandbox_source source;
+	json_t *network;
 	struct forking f = {.core = core,
 		.parent = sb,
 		.spec = spec,
@@ -214,7 +217,9 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 		return r;
 	fault_point("fork.captured");
 	source = (struct sandbox_source){.t = t, .state_dir = dir};
+	f.network = network = sandbox_network(sb, NULL);
 	make_all(&f);
+	json_decref(network);
 	fault_point("fork.made");
 	return settle(core, spec, ret, err);
 }

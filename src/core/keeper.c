@@ -61,7 +61,7 @@ static int64_t see_to_end(struct core *core, struct sandbox *sb)
 	if (!has_machine(state) && state != SANDBOX_FAILED && state != SANDBOX_HIBERNATED)
 		return next;
 	if (has_machine(state))
-		next = sandbox_check_end(sb, core->ops);
+		next = MIN(sandbox_check_end(sb, core->ops), sandbox_check_network(sb));
 	if (atomic_load(&sb->users) > 0)
 		sandbox_touch(sb);
 	expires = sandbox_expires(sb);

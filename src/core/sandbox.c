@@ -85,6 +85,7 @@ struct sandbox *sandbox_new(struct core *core, const char *data_dir, const struc
 	sb->version = xstrdup(t->version);
 	sb->metadata = spec->metadata ? json_deep_copy(spec->metadata) : json_object();
 	sb->env = spec->env ? json_deep_copy(spec->env) : json_object();
+	sb->network = spec->network ? json_deep_copy(spec->network) : json_object();
 	if (spec->idempotency_key)
 		sb->idempotency_key = xstrdup(spec->idempotency_key);
 	sb->created_ms = clock_real_ms();
@@ -130,6 +131,7 @@ struct sandbox *sandbox_from_row(struct core *core, const char *data_dir,
 	sb->version = xstrdup(row->version);
 	sb->metadata = load_object(row->metadata);
 	sb->env = load_object(row->env);
+	sb->network = load_object(row->network);
 	if (row->idempotency_key)
 		sb->idempotency_key = xstrdup(row->idempotency_key);
 	if (row->failure)
@@ -161,7 +163,7 @@ struct sandbox *sandbox_unref(struct sandbox *sb)
 {
 	if (!sb || atomic_fetch_sub(&sb->refs, 1) > 1)
 		return NULL;
-	assert(!sb->vm && !sb->link);
+	assert(!sb->vm && !sb->link && !sb->egress);
 	free(sb->dir);
 	free(sb->template);
 	free(sb->version);
@@ -171,6 +173,7 @@ struct sandbox *sandbox_unref(struct sandbox *sb)
 	free(sb->from_snapshot);
 	json_decref(sb->metadata);
 	json_decref(sb->env);
+	json_decref(sb->network);
 	pthread_mutex_destroy(&sb->lock);
 	pthread_mutex_destroy(&sb->teardown);
 	pthread_mutex_destroy(&sb->op);
@@ -288,6 +291,7 @@ void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
 	memcpy(ret->id, sb->id, sizeof(ret->id));
 	pthread_mutex_lock(&sb->lock);
 	ret->state = sb->state;
+	ret->network = json_deep_copy(sb->network);
 	ret->failure = sb->failure ? xstrdup(sb->failure) : NULL;
 	ret->boot_ms = sb->boot_us / 1000;
 	ret->boot_mode = sb->boot_mode;
@@ -302,6 +306,7 @@ void sandbox_info_done(struct sandbox_info *info)
 	free(info->parent);
 	free(info->from_snapshot);
 	json_decref(info->metadata);
+	json_decref(info->network);
 	*info = (struct sandbox_info){0};
 }
 

@@ -115,6 +115,12 @@ struct engine_ops {
 	int (*save_memory)(struct vm *vm, uint64_t memory_bytes, const char *base, const char *path,
 		uint64_t *ret_bytes, struct err *err);
 
+	/*
+	 * Connects to the machine's network card: a stream of Ethernet frames, each behind its length (u32, big-endian). One
+	 * connection at a time; frames that the guest sends without any are lost.
+	 */
+	int (*open_network)(struct vm *vm, int *ret_fd, struct err *err);
+
 	/* Why the process ended, for people ("guest kernel panic: …"). After vm_reap(), and with nobody else who
 	 * reads the console. */
 	void (*why_dead)(struct vm *vm, char *msg, size_t size);

@@ -10,9 +10,9 @@
  * -incoming; the machine runs as soon as that is done. QEMU reads it from a socket: so a process can be started before it is
  * known what it shall be, and pages that differ from the memory file are put into it before the vCPUs run.
  *
- * Sockets (guest link, console, QMP) are made and listened on by us, in the vm's folder, and passed to
+ * Sockets (guest link, console, QMP, network card) are made and listened on by us, in the vm's folder, and passed to
  * QEMU as descriptors. So they can be connected before QEMU has started, nobody waits for a path to
- * appear, and a later daemon connects to the same names.
+ * appear, and a later daemon connects to the same names. What the guest sends while nobody is connected to its network card is lost.
  *
  * The device set is fixed by the bake: a restored machine must have the same, in the same order. Change
  * it only together with TEMPLATE_FORMAT.
@@ -42,6 +42,7 @@
 #include "engine/qemu_probe.h"
 #include "engine/qmp.h"
 #include "engine/unix_socket.h"
+#include "proto/guest_net.h"
 
 enum {
 	QMP_TIMEOUT_MS = 30000,
@@ -62,6 +63,7 @@ enum {
 	FD_LINK,
 	FD_CONSOLE,
 	FD_QMP,
+	FD_NETWORK,
 	FD_DEVICES,
 	_FD_MAX,
 };
@@ -216,6 +218,11 @@ static void add_devices(struct args *a, const struct vm_spec *spec)
 	add(a, "virtio-rng-device");
 	add(a, "-device");
 	add(a, "virtio-serial-device,max_ports=2");
+	add(a, "-netdev");
+	addf(a, "stream,id=network,server=on,addr.type=fd,addr.str=%d", FD_NETWORK);
+	add(a, "-device");
+	addf(a, "virtio-net-device,netdev=network,mac=%s,host_mtu=%d", GUEST_NET_MAC_TEXT,
+		GUEST_NET_MTU);
 	add(a, "-chardev");
 	addf(a, "socket,id=link,fd=%d,server=on,wait=off", FD_LINK);
 	add(a, "-device");
@@ -309,8 +316,8 @@ static struct vm *new_vm(const char *dir, enum accel accel)
 
 static int connect_vm(struct vm *vm, int dir_fd, struct err *err)
 {
-	vm->link_fd = unix_connect(dir_fd, "link.sock");
-	vm->console_fd = unix_connect(dir_fd, "console.sock");
+	vm->link_fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
+	vm->console_fd = unix_connect(dir_fd, "console.sock", SOCK_STREAM);
 	if (vm->link_fd < 0 || vm->console_fd < 0)
 		return err_set(err, ERR_ENGINE, vm->link_fd < 0 ? vm->link_fd : vm->console_fd,
 			"can't reach QEMU's sockets");
@@ -321,7 +328,7 @@ static int connect_vm(struct vm *vm, int dir_fd, struct err *err)
 static int listen_anew(int dir_fd, const char *name)
 {
 	(void)unlinkat(dir_fd, name, 0); /* as a rule there is none */
-	return unix_listen(dir_fd, name);
+	return unix_listen(dir_fd, name, SOCK_STREAM);
 }
 
 static int open_fds(const struct vm_spec *spec, int dir_fd, int fds[_FD_MAX], int *ret_log_fd,
@@ -336,7 +343,8 @@ static int open_fds(const struct vm_spec *spec, int dir_fd, int fds[_FD_MAX], in
 	fds[FD_LINK] = listen_anew(dir_fd, "link.sock");
 	fds[FD_CONSOLE] = listen_anew(dir_fd, "console.sock");
 	fds[FD_QMP] = listen_anew(dir_fd, "qmp.sock");
-	for (int i = FD_LINK; i <= FD_QMP; i++) {
+	fds[FD_NETWORK] = listen_anew(dir_fd, "network.sock");
+	for (int i = FD_LINK; i <= FD_NETWORK; i++) {
 		if (fds[i] < 0)
 			return err_set_errno(err, fds[i], "can't make a socket in %s", spec->dir);
 	}
@@ -685,6 +693,18 @@ static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 	}
 }
 
+static int qemu_open_network(struct vm *vm, int *ret_fd, struct err *err)
+{
+	_cleanup_close_ int dir_fd = open(vm->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = dir_fd < 0 ? -errno : unix_connect(dir_fd, "network.sock", SOCK_STREAM);
+
+	if (fd < 0)
+		return err_set(err, ERR_ENGINE, fd, "can't reach the machine's network card: %s",
+			strerror(-fd));
+	*ret_fd = fd;
+	return 0;
+}
+
 static void qemu_free(struct vm *vm)
 {
 	struct qemu_vm *q = (struct qemu_vm *)vm;
@@ -707,6 +727,7 @@ const struct engine_ops qemu_ops = {
 	.unpause = qemu_unpause,
 	.save_devices = qemu_save_devices,
 	.save_memory = qemu_save_memory,
+	.open_network = qemu_open_network,
 	.why_dead = qemu_why_dead,
 	.free = qemu_free,
 };

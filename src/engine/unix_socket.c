@@ -19,10 +19,10 @@ static struct sockaddr_un address(int dir_fd, const char *name)
 	return sa;
 }
 
-int unix_listen(int dir_fd, const char *name)
+int unix_listen(int dir_fd, const char *name, int type)
 {
 	struct sockaddr_un sa = address(dir_fd, name);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
@@ -35,10 +35,10 @@ int unix_listen(int dir_fd, const char *name)
 	return fd;
 }
 
-int unix_connect(int dir_fd, const char *name)
+int unix_connect(int dir_fd, const char *name, int type)
 {
 	struct sockaddr_un sa = address(dir_fd, name);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;

@@ -66,6 +66,8 @@ static const struct route routes[] = {
 	{"POST", SB "/start", h_wake},
 	{"GET", SB "/lifecycle", h_lifecycle_get},
 	{"PATCH", SB "/lifecycle", h_lifecycle_patch},
+	{"GET", SB "/network", h_network_get},
+	{"PATCH", SB "/network", h_network_patch},
 
 	{"*", SB "/events"},
 	{"*", SB "/logs"},
