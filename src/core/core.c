@@ -142,6 +142,10 @@ static void take_apart(struct core *core, struct sandbox *sb)
 			LOG_STR("error", err_msg(&err)));
 	remove_from_list(core, sb);
 	(void)sandbox_set_state(sb, SANDBOX_DELETED);
+	sandbox_event(sb, "sandbox.deleted",
+		json_pack("{s:I}", "lifetime_seconds",
+			(json_int_t)(clock_real_ms() - sb->created_ms) / 1000));
+	event_log_close(sb->events);
 }
 
 static int put_row(struct core *core, struct sandbox *sb, struct err *err)
@@ -282,6 +286,11 @@ int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_sour
 		LOG_INT("boot_ms", sb->boot_us / 1000),
 		LOG_STR("boot_mode", boot_mode_name(sb->boot_mode)), LOG_STR("engine", sb->engine),
 		LOG_STR("accel", accel_name(sb->accel)));
+	sandbox_event(sb, "sandbox.running",
+		json_pack("{s:s, s:I, s:s, s:s*, s:s*}", "template", sb->template, "boot_ms",
+			(json_int_t)(sb->boot_us / 1000), "boot_mode",
+			boot_mode_name(sb->boot_mode), "from_snapshot", sb->from_snapshot, "parent",
+			sb->parent));
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "core/egress.h"
+#include "core/event_log.h"
 #include "core/pool.h"
 #include "core/sandbox_state.h"
 #include "core/stats.h"
@@ -146,3 +147,12 @@ int core_set_network(struct core *core, struct sandbox *sb, const json_t *change
 /* After -EPIPE from a stream: replaces *err by why the sandbox died, waiting briefly for it to be
  * known. Returns the errno. */
 int sandbox_explain(struct sandbox *sb, struct err *err);
+
+/*
+ * Something happened to it: for whoever reads its events (docs/observe.md has the types). Takes the payload's reference (an
+ * object, or NULL). Any thread, with any lock held but core's own: nothing is waited for. A caller whom a guest or a
+ * client can make call often bounds that itself, for the last EVENT_LOG_EVENTS_MAX are kept.
+ */
+void sandbox_event(struct sandbox *sb, const char *type, json_t *payload);
+/* All of them; borrowed. */
+struct event_log *sandbox_events(struct sandbox *sb);

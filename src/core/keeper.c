@@ -31,6 +31,7 @@ void core_wake_keeper(struct core *core)
 static void expire(struct core *core, struct sandbox *sb)
 {
 	log_info("sandbox expired", LOG_STR("sandbox", sb->id));
+	sandbox_event(sb, "sandbox.expired", NULL);
 	pthread_mutex_lock(&core->lock);
 	core->stats.expired++;
 	pthread_mutex_unlock(&core->lock);
@@ -89,6 +90,7 @@ static int64_t see_to_idle(struct core *core, struct sandbox *sb)
 	if (is_busy(sb))
 		return clock_mono_ms() + BUSY_LOOK_MS;
 	log_info("sandbox is idle", LOG_STR("sandbox", sb->id));
+	sandbox_event(sb, "sandbox.idle", NULL);
 	if (core_hibernate(core, sb, &err) == 0)
 		return INT64_MAX;
 	log_warn("can't hibernate a sandbox", LOG_STR("sandbox", sb->id),

@@ -63,6 +63,7 @@ static struct sandbox *alloc(struct core *core, const char *data_dir, const char
 	sb->isolation = engine->isolation;
 	if (asprintf(&sb->dir, "%s/sandboxes/%s", data_dir, id) < 0)
 		abort();
+	sb->events = event_log_new(sb->dir);
 	(void)pthread_mutex_init(&sb->lock, NULL); /* these never fail on Linux */
 	(void)pthread_mutex_init(&sb->teardown, NULL);
 	(void)pthread_mutex_init(&sb->op, NULL);
@@ -174,6 +175,7 @@ struct sandbox *sandbox_unref(struct sandbox *sb)
 	json_decref(sb->metadata);
 	json_decref(sb->env);
 	json_decref(sb->network);
+	event_log_free(sb->events);
 	pthread_mutex_destroy(&sb->lock);
 	pthread_mutex_destroy(&sb->teardown);
 	pthread_mutex_destroy(&sb->op);
@@ -216,6 +218,16 @@ void sandbox_use_end(struct sandbox *sb)
 {
 	sandbox_touch(sb); /* first: the keeper may look in between */
 	atomic_fetch_sub(&sb->users, 1);
+}
+
+void sandbox_event(struct sandbox *sb, const char *type, json_t *payload)
+{
+	event_log_add(sb->events, type, payload);
+}
+
+struct event_log *sandbox_events(struct sandbox *sb)
+{
+	return sb->events;
 }
 
 /* ---- state ---- */
@@ -325,6 +337,7 @@ bool sandbox_fail(struct sandbox *sb, const char *why)
 	/* `failure` does not change any more. */
 	sandbox_detach(sb, false, sb->failure);
 	core_note_failure(sb->core, sb);
+	sandbox_event(sb, "vm.died", json_pack("{s:s}", "reason", sb->failure));
 	return true;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/core.h"
 #include "core/egress.h"
+#include "core/event_log.h"
 #include "core/pool.h"
 
 /* From the end of a machine's link to the end of its process. */
@@ -27,9 +28,10 @@ struct sandbox {
 	enum accel accel;
 	unsigned int cpus;
 	uint64_t memory_bytes;
-	int64_t created_ms;  /* wall clock */
-	char *parent;        /* owned; id of the sandbox that it was forked from, or NULL */
-	char *from_snapshot; /* owned, or NULL */
+	int64_t created_ms;       /* wall clock */
+	char *parent;             /* owned; id of the sandbox that it was forked from, or NULL */
+	char *from_snapshot;      /* owned, or NULL */
+	struct event_log *events; /* owned; with a lock of its own */
 
 	atomic_uint refs;
 	atomic_llong ttl_seconds;

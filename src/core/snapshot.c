@@ -396,6 +396,10 @@ int core_snapshot(struct core *core, struct sandbox *sb, struct snapshot **ret, 
 		LOG_INT("pause_us", (*ret)->pause_us),
 		LOG_INT("delta_bytes", (int64_t)(*ret)->delta_bytes),
 		LOG_INT("took_ms", clock_mono_ms() - start));
+	sandbox_event(sb, "snapshot.created",
+		json_pack("{s:s, s:f, s:I}", "snapshot_id", id, "pause_ms",
+			(double)(*ret)->pause_us / 1000, "delta_bytes",
+			(json_int_t)(*ret)->delta_bytes));
 	return 0;
 }
 

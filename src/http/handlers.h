@@ -22,6 +22,9 @@ http_handler_fn h_fork, h_fork_tree, h_promote;
 http_handler_fn h_pause, h_resume, h_hibernate, h_wake, h_lifecycle_get, h_lifecycle_patch;
 http_handler_fn h_network_get, h_network_patch;
 
+/* h_events.c */
+http_handler_fn h_events;
+
 /* h_exec.c */
 http_handler_fn h_exec, h_exec_stream;
 

@@ -69,7 +69,7 @@ static const struct route routes[] = {
 	{"GET", SB "/network", h_network_get},
 	{"PATCH", SB "/network", h_network_patch},
 
-	{"*", SB "/events"},
+	{"GET", SB "/events", h_events},
 	{"*", SB "/logs"},
 	{"*", SB "/mcp"},
 	{"*", SB "/metrics"},
