@@ -139,6 +139,13 @@ int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, 
 int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
 	json_t **ret, struct err *err);
 
+/* The same for who only looks: one that is not RUNNING is not woken, but -EHOSTDOWN. */
+int sandbox_peek(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
+	json_t **ret, struct err *err);
+
+/* What its machine takes of the host; -ESRCH where there is none. */
+int sandbox_get_usage(struct sandbox *sb, struct vm_usage *ret);
+
 /* network.c: its policy, a copy; and, unless ret_counters is NULL, what its helper has counted (NULL: it has none now). */
 json_t *sandbox_network(struct sandbox *sb, json_t **ret_counters);
 /* Changes it from now on; checked by the caller. Members that are not given stay. */

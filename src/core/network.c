@@ -19,12 +19,12 @@ enum {
 /* The hub's thread. */
 static void on_denied(const struct egress_denial *denial, void *user)
 {
-	const struct sandbox *sb = user;
+	struct sandbox *sb = user;
 
-	log_info("egress denied", LOG_STR("sandbox", sb->id), LOG_STR("protocol", denial->protocol),
-		LOG_STR("address", denial->address), LOG_INT("port", denial->port),
-		LOG_STR("name", denial->name), LOG_STR("why", denial->why),
-		LOG_INT("more", denial->more));
+	sandbox_event(sb, "egress.denied",
+		json_pack("{s:s, s:s, s:i, s:s*, s:s, s:I}", "protocol", denial->protocol,
+			"address", denial->address, "port", denial->port, "name", denial->name,
+			"why", denial->why, "more", (json_int_t)denial->more));
 }
 
 static void on_ended(void *user)
@@ -227,9 +227,9 @@ int core_set_network(struct core *core, struct sandbox *sb, const json_t *change
 			r = tell_guest(sb, err);
 	}
 	pthread_mutex_unlock(&sb->op);
+	if (r == 0)
+		sandbox_event(sb, "network.changed", json_incref(policy));
 	json_decref(before);
 	json_decref(policy);
-	if (r == 0)
-		log_info("network changed", LOG_STR("sandbox", sb->id), LOG_STR("policy", text));
 	return r;
 }

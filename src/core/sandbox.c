@@ -392,10 +392,10 @@ int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, 
 	return r == -EPIPE ? sandbox_explain(sb, err) : r;
 }
 
-int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
-	json_t **ret, struct err *err)
+/* Takes the link's reference, which may be NULL with *err filled. */
+static int call_on(struct sandbox *sb, struct link *link, json_t *request, int64_t timeout_ms,
+	int hangup_fd, json_t **ret, struct err *err)
 {
-	struct link *link = take_link(sb, err);
 	int r;
 
 	if (!link) {
@@ -405,6 +405,30 @@ int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int ha
 	r = link_call(link, request, timeout_ms, hangup_fd, ret, err);
 	link_unref(link);
 	return r == -EPIPE ? sandbox_explain(sb, err) : r;
+}
+
+int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
+	json_t **ret, struct err *err)
+{
+	return call_on(sb, take_link(sb, err), request, timeout_ms, hangup_fd, ret, err);
+}
+
+int sandbox_peek(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
+	json_t **ret, struct err *err)
+{
+	enum sandbox_state state;
+
+	return call_on(sb, running_link(sb, &state, err), request, timeout_ms, hangup_fd, ret, err);
+}
+
+int sandbox_get_usage(struct sandbox *sb, struct vm_usage *ret)
+{
+	int r;
+
+	pthread_mutex_lock(&sb->lock); /* the handle is freed after it was taken away under it */
+	r = sb->vm ? vm_get_usage(sb->vm, ret) : -ESRCH;
+	pthread_mutex_unlock(&sb->lock);
+	return r;
 }
 
 int sandbox_explain(struct sandbox *sb, struct err *err)

@@ -159,6 +159,17 @@ int vm_take_link(struct vm *vm);
  * messages to be taken. False at its end. */
 bool vm_drain_console(struct vm *vm);
 
+/* What its process takes of the host. -ESRCH when it has ended. */
+struct vm_usage {
+	pid_t pid;
+	int64_t uptime_ms;
+	int64_t cpu_ms; /* of all its threads, since its start */
+	uint64_t rss_bytes;
+	uint64_t vsz_bytes;
+	unsigned int threads;
+};
+int vm_get_usage(const struct vm *vm, struct vm_usage *ret);
+
 /* Renames its folder. */
 int vm_move(struct vm *vm, const char *dir, struct err *err);
 

@@ -39,6 +39,7 @@
 #include "base/str.h"
 #include "engine/engine.h"
 #include "engine/memory_delta.h"
+#include "engine/process_stat.h"
 #include "engine/qemu_probe.h"
 #include "engine/qmp.h"
 #include "engine/unix_socket.h"
@@ -261,40 +262,19 @@ static void add_start(struct args *a, const struct vm_spec *spec)
 	}
 }
 
-/* Field 22 of /proc/PID/stat: when the process started. With the pid, it names one process. */
-static int start_time(pid_t pid, uint64_t *ret)
-{
-	_cleanup_close_ int fd = -1;
-	char text[1024], *p, *save = NULL;
-	ssize_t n;
-
-	(void)snprintf(text, sizeof(text), "/proc/%d/stat", (int)pid);
-	fd = open(text, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return -ESRCH;
-	text[n] = '\0';
-	p = strrchr(text, ')'); /* the command's name may hold anything */
-	if (!p)
-		return -EPROTO;
-	p = strtok_r(p + 1, " ", &save);
-	for (int field = 3; p && field < 22; field++)
-		p = strtok_r(NULL, " ", &save);
-	return p ? parse_u64(p, 0, UINT64_MAX, ret) : -EPROTO;
-}
-
 /* What a later daemon needs to find the vm again. */
 static int write_vm_json(const struct vm *vm, struct err *err)
 {
 	_cleanup_free_ char *path = fs_join(vm->dir, "vm.json");
 	_cleanup_free_ char *text = NULL;
-	uint64_t started;
-	int r = start_time(vm->pid, &started);
+	struct process_stat stat;
+	int r = process_stat_read(vm->pid, &stat);
 
 	if (r < 0)
 		return err_set_errno(err, r, "QEMU ended at once");
 	if (asprintf(&text, "{\"engine\":\"qemu\",\"accel\":\"%s\",\"pid\":%d,\"started\":%llu}\n",
-		    accel_name(vm->accel), (int)vm->pid, (unsigned long long)started) < 0)
+		    accel_name(vm->accel), (int)vm->pid,
+		    (unsigned long long)stat.started_ticks) < 0)
 		abort();
 	return fs_write_atomic(path, text, strlen(text), 0600, err);
 }
@@ -522,8 +502,9 @@ static bool works_in(pid_t pid, const struct stat *dir)
 static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
 {
 	_cleanup_close_ int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	uint64_t started = 0, now;
+	uint64_t started = 0;
 	enum accel accel = ACCEL_TCG;
+	struct process_stat now;
 	struct stat st;
 	struct vm *vm;
 	pid_t pid = 0;
@@ -538,7 +519,8 @@ static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
 	vm->pid = pid;
 	vm->pidfd = pidfd_open(pid, 0);
 	/* The pid may be another process by now; once the pidfd is open it can't change any more. */
-	if (vm->pidfd < 0 || start_time(pid, &now) < 0 || now != started || !works_in(pid, &st))
+	if (vm->pidfd < 0 || process_stat_read(pid, &now) < 0 || now.started_ticks != started ||
+		!works_in(pid, &st))
 		r = err_set(err, ERR_ENGINE, -ESRCH, "its QEMU has ended");
 	if (r == 0)
 		r = connect_vm(vm, dir_fd, err);

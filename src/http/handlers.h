@@ -38,3 +38,6 @@ extern const struct http_upload h_fs_upload;
 
 /* h_templates.c */
 http_handler_fn h_template_list, h_template_get, h_template_delete;
+
+/* h_usage.c */
+http_handler_fn h_usage;

@@ -72,7 +72,7 @@ static const struct route routes[] = {
 	{"GET", SB "/events", h_events},
 	{"*", SB "/logs"},
 	{"*", SB "/mcp"},
-	{"*", SB "/metrics"},
+	{"GET", SB "/metrics", h_usage},
 	{"*", SB "/ports/*"},
 	{"*", SB "/preview"},
 	{"*", SB "/preview-token"},

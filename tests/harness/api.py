@@ -200,6 +200,10 @@ class Sandbox:
         answer = self.api.call("GET", f"{self.path}/events", params=query)
         return cast("list[Json]", answer["events"])
 
+    def metrics(self) -> Json:
+        """What it takes of the host, and how its guest is."""
+        return cast(Json, self.api.call("GET", f"{self.path}/metrics"))
+
     @contextlib.contextmanager
     def follow(self, what: str, **query: Any) -> Iterator[Iterator[Event]]:
         """One of its streams ("events") as it goes on; leaving the block closes the connection."""
