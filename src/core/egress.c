@@ -4,8 +4,8 @@
  *
  * Theory of operation
  * -------------------
- * The daemon makes the helper's socket and connects to it before the helper exists, and has sent the policy by then: so a start waits
- * for nothing, and what the guest sends meanwhile waits in the socket of its network card.
+ * The daemon makes the helper's sockets before the helper exists, and has sent the policy by then: so a start waits for nothing, and what
+ * the guest sends meanwhile waits in the socket of its network card.
  *
  * Packets from the helper are read by the hub's thread: denials go to the callback, anything else is the answer to the one request that
  * may be under way (`request` is held meanwhile). The helper deals with what the guest sends, so what it says is input: packets are
@@ -412,14 +412,12 @@ static int spawn_helper(struct egress *e, struct vm *vm, int listen_fd, int thei
 	static const char *const no_env[] = {NULL};
 	struct spawn sp = {.argv = argv,
 		.env = no_env,
-		.fds = {-1, -1, -1, -1, listen_fd, theirs},
-		.n_fds = 6,
+		.fds = {-1, -1, -1, -1, listen_fd, theirs, vm->pidfd},
+		.n_fds = 7,
 		.new_session = true};
 	pid_t pid;
 	int r = vm->ops->open_network(vm, &sp.fds[3], err);
 
-	if (r == 0 && fcntl(sp.fds[3], F_SETFL, O_NONBLOCK) < 0)
-		r = err_set_errno(err, -errno, "can't make a socket wait for nobody");
 	if (r == 0)
 		r = spawn_start(&sp, &pid, &e->pidfd, err);
 	cleanup_close(&sp.fds[3]);

@@ -198,8 +198,6 @@ static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine
 		err);
 	if (r == 0 && !runs)
 		r = ops->load(vm, &spec, err);
-	if (r == 0)
-		r = sandbox_start_network(sb, err);
 	asked_ms = clock_mono_ms();
 	if (r == 0)
 		r = link_call(sb->link, restored_request(sb, source, new_identity),
@@ -207,6 +205,9 @@ static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine
 	/* As a rule the request waited until the machine was loaded: its time was old by then. */
 	if (r == 0 && clock_mono_ms() - asked_ms > CLOCK_SLACK_MS)
 		r = set_clock(sb, sb->link, RESUME_TIMEOUT_MS, err);
+	/* Its process has set up its card by now. */
+	if (r == 0)
+		r = sandbox_start_network(sb, err);
 	if (r == -EPIPE)
 		explain_boot_failure(sb, ops, err);
 	return r;

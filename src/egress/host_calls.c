@@ -39,6 +39,8 @@ static struct {
 	host_calls_denied_fn *on_denied;
 	void *user;
 	bool denied;
+	bool hold;
+	unsigned int n_open;
 	struct host_calls_stats stats;
 	struct flow flows[HOST_CALLS_FDS_MAX];
 } self = {.route_fd = -1};
@@ -65,6 +67,7 @@ void host_calls_closed(int fd)
 	if (f) {
 		drop_peek(f);
 		f->open = false;
+		self.n_open--;
 	}
 }
 
@@ -77,6 +80,7 @@ void host_calls_opened(int fd)
 		return;
 	host_calls_closed(fd);
 	self.flows[fd] = (struct flow){.open = true};
+	self.n_open++;
 	(void)getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len); /* else it is TCP */
 	self.flows[fd].protocol = protocol == IPPROTO_UDP ? EGRESS_UDP
 		: protocol == IPPROTO_ICMP                ? EGRESS_ICMP
@@ -105,6 +109,16 @@ bool host_calls_was_denied(void)
 
 	self.denied = false;
 	return denied;
+}
+
+unsigned int host_calls_open(void)
+{
+	return self.n_open;
+}
+
+void host_calls_hold(bool hold)
+{
+	self.hold = hold;
 }
 
 const struct host_calls_stats *host_calls_stats(void)
@@ -288,12 +302,26 @@ static void put_resolver(const struct flow *f, struct sockaddr_in *sa)
 		memcpy(&sa->sin_addr, real->bytes + 12, sizeof(sa->sin_addr));
 }
 
+/*
+ * A connection that is refused while it is asked for, which the host does only for its own addresses: libslirp 4.7 then frees a buffer
+ * that it has given away (tcp_input(), after tcp_respond()). So it is said to be under way; a socket that is not connected is
+ * ready at once, and recv() says the rest.
+ */
+static int refuse_later(struct flow *f)
+{
+	drop_peek(f);
+	f->dead = true;
+	errno = EINPROGRESS;
+	return -1;
+}
+
 int connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	struct flow *f = flow_of(fd);
 	struct sockaddr_storage to = {0};
 	struct egress_addr addr;
 	uint16_t port;
+	int r;
 
 	if (!f || f->protocol != EGRESS_TCP || len > sizeof(to) ||
 		take_sockaddr(sa, len, &addr, &port) < 0) {
@@ -301,15 +329,14 @@ int connect(int fd, const struct sockaddr *sa, socklen_t len)
 		return -1;
 	}
 	memcpy(&to, sa, len);
-	if (!may_send(f, &addr, port, NULL, 0)) {
-		errno = ECONNREFUSED;
-		return -1;
-	}
+	if (!may_send(f, &addr, port, NULL, 0))
+		return refuse_later(f);
 	self.stats.connections++;
 	begin_peek(f);
 	if (f->resolver)
 		put_resolver(f, (struct sockaddr_in *)&to);
-	return (int)syscall(SYS_connect, fd, &to, len);
+	r = (int)syscall(SYS_connect, fd, &to, len);
+	return r < 0 && errno == ECONNREFUSED ? refuse_later(f) : r;
 }
 
 ssize_t sendto(int fd, const void *data, size_t n, int flags, const struct sockaddr *sa,
@@ -332,6 +359,8 @@ ssize_t sendto(int fd, const void *data, size_t n, int flags, const struct socka
 		errno = EACCES;
 		return -1;
 	}
+	if (self.hold)
+		return (ssize_t)n;
 	if (f->resolver)
 		put_resolver(f, (struct sockaddr_in *)&to);
 	return (ssize_t)syscall(SYS_sendto, fd, data, n, flags | MSG_NOSIGNAL | MSG_DONTWAIT, &to,
@@ -383,6 +412,10 @@ ssize_t send(int fd, const void *data, size_t n, int flags)
 		return raw_send(fd, data, n, flags); /* this program's own */
 	if (f->dead)
 		return (ssize_t)n; /* recv() says how it ended */
+	if (n > 0 && self.hold) {
+		errno = EAGAIN;
+		return -1;
+	}
 	if (n > 0 && f->peek) {
 		r = look(fd, f, data, n, flags);
 		if (r != -2)

@@ -56,6 +56,12 @@ void host_calls_closed(int fd);
 /* Whether what can be read from the descriptor is for the guest; what is not is gone. */
 bool host_calls_readable(int fd);
 
+/* How many descriptors are open. */
+unsigned int host_calls_open(void);
+
+/* Streams take nothing more from the guest for now, and datagrams are lost: the rate is used up. */
+void host_calls_hold(bool hold);
+
 /* The gateway's own refusals, which libslirp makes. */
 void host_calls_note_denied(const struct egress_target *target, const char *why);
 /* Whether something was refused since the last call of this. */

@@ -3,10 +3,11 @@
  * pandastack-egress: the network of one sandbox, and its policy. The daemon starts it; it is not for people.
  *
  * Descriptor 3 is the engine's network card (stack.h), 4 a listening socket for daemons and 5 the first one's connection to it
- * (control.h). It ends with its engine.
+ * (control.h), 6 the engine's process (pidfd_open(2)), with which it ends.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "egress/control.h"
 #include "egress/isolate.h"
 
-enum { FD_CARD = 3, FD_LISTEN, FD_DAEMON };
+enum { FD_CARD = 3, FD_LISTEN, FD_DAEMON, FD_ENGINE };
 
 static int run(struct control *control, struct stack *stack)
 {
@@ -25,6 +26,7 @@ static int run(struct control *control, struct stack *stack)
 	while (r == 0) {
 		set.n = 0;
 		set.timeout_ms = -1;
+		(void)pollset_add(&set, FD_ENGINE, POLLIN); /* the first */
 		control_fill(control, &set);
 		stack_fill(stack, &set);
 		if (poll(set.fds, set.n, set.timeout_ms) < 0) {
@@ -32,6 +34,8 @@ static int run(struct control *control, struct stack *stack)
 				return -errno;
 			continue;
 		}
+		if (set.fds[0].revents)
+			return -EPIPE;
 		r = control_work(control, &set, stack);
 		if (r == 0)
 			r = stack_work(stack, &set);
@@ -43,6 +47,7 @@ static int start(struct control *control, struct stack **ret, struct err *err)
 {
 	int r = host_calls_start();
 
+	json_object_seed(0); /* from a file, while there are any */
 	if (r < 0)
 		return err_set_errno(err, r, "can't ask for routes");
 	r = control_wait_config(control, err);

@@ -8,7 +8,6 @@
 #include <slirp/libslirp.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -16,11 +15,10 @@
 #include "proto/guest_net.h"
 
 enum {
-	LENGTH_BYTES = 4,
-	READ_BYTES = 256 << 10, /* of frames in one round */
-	OUT_MAX = 16 << 20,     /* then frames are dropped, and TCP sends them again */
-	BURST_MS = 100,         /* of its rate that may be sent at once */
-	BURST_MIN = 128 << 10,  /* one frame goes in any case */
+	FRAMES_A_ROUND = 64,
+	OUT_MAX = 8 << 20,     /* then frames are dropped, and TCP sends them again */
+	BURST_MS = 100,        /* of its rate that may pass at once */
+	BURST_MIN = 128 << 10, /* one frame goes in any case */
 	PROOF_PORT = 9,
 };
 
@@ -33,10 +31,9 @@ struct stack {
 	int fd_index;        /* of `fd` in the set */
 	bool polled;         /* libslirp filled the set */
 	bool broken;
-	uint8_t *in; /* owned; READ_BYTES and a frame that is not whole */
-	size_t in_len;
-	struct buf out;  /* what the engine has not taken yet */
-	size_t out_sent; /* of that */
+	uint8_t in[FRAME_MAX];
+	struct buf
+		out; /* frames that the engine has not taken yet, each behind its length (size_t) */
 	uint64_t rate;
 	int64_t tokens; /* bytes that may pass now; below 0: it looks away */
 	int64_t refilled_us;
@@ -53,68 +50,56 @@ int pollset_add(struct pollset *set, int fd, short events)
 
 /* ---- to the guest ---- */
 
-/* Writes what it takes of two pieces, and keeps the rest. */
-static void write_or_keep(struct stack *s, const uint8_t head[LENGTH_BYTES], const void *frame,
-	size_t len)
+/* False: the engine does not take it now. What it never will is gone. */
+static bool push_frame(struct stack *s, const void *frame, size_t len)
 {
-	struct iovec iov[] = {
-		/* writev() only reads. */
-		{.iov_base = (void *)(uintptr_t)head, .iov_len = LENGTH_BYTES},
-		{.iov_base = (void *)(uintptr_t)frame, .iov_len = len},
-	};
-	ssize_t n = 0;
+	if (send(s->fd, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return true;
+	if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
+		return false;
+	s->broken = errno != EMSGSIZE && errno != EINTR;
+	return true;
+}
 
-	if (s->out.len == 0) {
-		n = writev(s->fd, iov, ARRAY_SIZE(iov));
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			s->broken = true;
-		n = MAX(n, 0);
-	}
-	if ((size_t)n == LENGTH_BYTES + len || s->broken)
+static void push_or_keep(struct stack *s, const void *frame, size_t len)
+{
+	if (s->out.len == 0 && push_frame(s, frame, len))
 		return;
-	if (s->out.len + LENGTH_BYTES + len > s->out.max)
-		return; /* a part of it is never dropped: then `out` was empty */
-	if (n < LENGTH_BYTES) {
-		(void)buf_append(&s->out, head + n, (size_t)(LENGTH_BYTES - n));
-		n = LENGTH_BYTES;
+	if (s->out.len + sizeof(len) + len > s->out.max)
+		return;
+	(void)buf_append(&s->out, &len, sizeof(len));
+	(void)buf_append(&s->out, frame, len);
+}
+
+static void flush_out(struct stack *s)
+{
+	size_t at = 0, len;
+
+	while (at < s->out.len) {
+		memcpy(&len, s->out.data + at, sizeof(len));
+		if (!push_frame(s, s->out.data + at + sizeof(len), len))
+			break;
+		at += sizeof(len) + len;
 	}
-	(void)buf_append(&s->out, (const uint8_t *)frame + n - LENGTH_BYTES,
-		len - (size_t)(n - LENGTH_BYTES));
+	buf_consume(&s->out, at);
 }
 
 static ssize_t on_send(const void *frame, size_t len, void *opaque)
 {
 	struct stack *s = opaque;
-	uint8_t head[LENGTH_BYTES], copy[512];
-	uint32_t length = htonl((uint32_t)len);
+	uint8_t copy[1024];
 
 	if (s->fd < 0)
 		return (ssize_t)len; /* of stack_prove() */
-	memcpy(head, &length, sizeof(head));
 	if (len <= sizeof(copy) && host_calls_was_denied()) {
 		memcpy(copy, frame, len);
 		frame_mark_prohibited(copy, len);
 		frame = copy;
 	}
-	write_or_keep(s, head, frame, len);
+	push_or_keep(s, frame, len);
 	s->stats.bytes_in += len;
 	s->tokens -= (int64_t)len;
 	return (ssize_t)len;
-}
-
-static void flush_out(struct stack *s)
-{
-	ssize_t n = write(s->fd, s->out.data + s->out_sent, s->out.len - s->out_sent);
-
-	if (n < 0) {
-		s->broken = errno != EAGAIN && errno != EINTR;
-		return;
-	}
-	s->out_sent += (size_t)n;
-	if (s->out_sent == s->out.len) {
-		buf_clear(&s->out);
-		s->out_sent = 0;
-	}
 }
 
 /* ---- libslirp's callbacks ---- */
@@ -207,7 +192,6 @@ int stack_new(int fd, struct stack **ret, struct err *err)
 
 	s->fd = fd;
 	s->out = buf_init(OUT_MAX);
-	s->in = xcalloc(1, READ_BYTES + LENGTH_BYTES + FRAME_MAX);
 	s->slirp = new_slirp(s);
 	if (!s->slirp) {
 		stack_free(s);
@@ -226,7 +210,6 @@ struct stack *stack_free(struct stack *s)
 		slirp_cleanup(s->slirp);
 	cleanup_close(&s->fd);
 	buf_done(&s->out);
-	free(s->in);
 	free(s);
 	return NULL;
 }
@@ -298,17 +281,16 @@ void stack_fill(struct stack *s, struct pollset *set)
 	int wait_ms = pace_ms(s);
 
 	s->set = set;
-	s->polled = false;
-	if (s->out.len > 0 || wait_ms > 0) {
-		s->fd_index = pollset_add(set, s->fd, s->out.len > 0 ? POLLOUT : 0);
-		if (wait_ms > 0)
-			set->timeout_ms = wait_ms;
+	s->fd_index = pollset_add(set, s->fd, (short)(POLLIN | (s->out.len > 0 ? POLLOUT : 0)));
+	host_calls_hold(wait_ms > 0);
+	s->polled = s->out.len == 0 && wait_ms == 0;
+	if (wait_ms > 0)
+		set->timeout_ms = wait_ms;
+	if (!s->polled)
 		return;
-	}
-	s->fd_index = pollset_add(set, s->fd, POLLIN);
 	slirp_pollfds_fill(s->slirp, &timeout, on_add_poll, s);
-	s->polled = true;
-	if (timeout != UINT32_MAX)
+	/* It wants to look once a second, for what it has no reason to without a socket. */
+	if (host_calls_open() > 0 && timeout != UINT32_MAX)
 		set->timeout_ms = (int)MIN(timeout, (uint32_t)INT32_MAX);
 }
 
@@ -331,28 +313,16 @@ static void take_frame(struct stack *s, const uint8_t *frame, size_t len)
 
 static int read_frames(struct stack *s)
 {
-	size_t room = READ_BYTES + LENGTH_BYTES + FRAME_MAX - s->in_len, at = 0;
-	ssize_t n = read(s->fd, s->in + s->in_len, MIN(room, (size_t)READ_BYTES));
+	for (int i = 0; i < FRAMES_A_ROUND; i++) {
+		ssize_t n = recv(s->fd, s->in, sizeof(s->in), MSG_DONTWAIT | MSG_TRUNC);
 
-	if (n == 0)
-		return -EPIPE;
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -EPIPE;
-	s->in_len += (size_t)n;
-	while (s->in_len - at >= LENGTH_BYTES) {
-		uint32_t length;
-
-		memcpy(&length, s->in + at, sizeof(length));
-		length = ntohl(length);
-		if (length > FRAME_MAX)
-			return -EPROTO;
-		if (s->in_len - at - LENGTH_BYTES < length)
-			break;
-		take_frame(s, s->in + at + LENGTH_BYTES, length);
-		at += LENGTH_BYTES + length;
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : -EPIPE;
+		if ((size_t)n <= sizeof(s->in))
+			take_frame(s, s->in, (size_t)n);
+		else
+			s->stats.dropped++;
 	}
-	memmove(s->in, s->in + at, s->in_len - at);
-	s->in_len -= at;
 	return 0;
 }
 
@@ -363,10 +333,8 @@ int stack_work(struct stack *s, const struct pollset *set)
 
 	if (revents & POLLOUT)
 		flush_out(s);
-	if (revents & POLLIN)
+	if (revents & (POLLIN | POLLERR | POLLHUP))
 		r = read_frames(s);
-	else if (revents & (POLLHUP | POLLERR))
-		r = -EPIPE;
 	if (r == 0 && s->polled)
 		slirp_pollfds_poll(s->slirp, 0, on_get_revents, s);
 	return s->broken ? -EPIPE : r;

@@ -2,9 +2,10 @@
 /*
  * The network that a guest sees: frames of its network card on one side, libslirp and its sockets on the other.
  *
- * The engine's frames come as a stream, each behind its length (u32, big-endian: QEMU's `-netdev stream`). What the engine does not take
- * yet is kept, and until it has been taken nothing more is read from anywhere: so memory is bounded by what one round brings. The
- * rate is kept in the same way, by looking away.
+ * Each datagram of the card's socket is a frame. They are always read, for an engine whose guest is not heard waits busily; what the
+ * engine does not take yet is kept, up to a bound, and until it has been taken nothing is read from the host's sockets. The rate
+ * is kept there too: by not reading from them, and by host_calls.c, which then takes nothing from the guest's streams, so that their
+ * windows close.
  */
 #pragma once
 
@@ -31,7 +32,7 @@ struct stack_stats {
 
 struct stack;
 
-/* `fd` is taken: a connected stream socket, non-blocking. host_calls_start() has been called. */
+/* `fd` is taken: a connected socket of datagrams, non-blocking. host_calls_start() has been called. */
 int stack_new(int fd, struct stack **ret, struct err *err);
 struct stack *stack_free(struct stack *s);
 
@@ -42,7 +43,7 @@ int stack_prove(struct err *err);
 void stack_set_rate(struct stack *s, uint64_t rate);
 
 void stack_fill(struct stack *s, struct pollset *set);
-/* After poll(2). -EPIPE when the engine has gone, -EPROTO when it sends no frames. */
+/* After poll(2). -EPIPE when the engine has gone. */
 int stack_work(struct stack *s, const struct pollset *set);
 
 const struct stack_stats *stack_stats(const struct stack *s);

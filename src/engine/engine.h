@@ -116,8 +116,8 @@ struct engine_ops {
 		uint64_t *ret_bytes, struct err *err);
 
 	/*
-	 * Connects to the machine's network card: a stream of Ethernet frames, each behind its length (u32, big-endian). One
-	 * connection at a time; frames that the guest sends without any are lost.
+	 * Connects to the network card of a machine that runs: a socket on which each datagram is an Ethernet frame. The latest
+	 * one counts; frames that the guest sends without any are lost. It does not tell when the machine ends.
 	 */
 	int (*open_network)(struct vm *vm, int *ret_fd, struct err *err);
 

@@ -10,9 +10,13 @@
  * -incoming; the machine runs as soon as that is done. QEMU reads it from a socket: so a process can be started before it is
  * known what it shall be, and pages that differ from the memory file are put into it before the vCPUs run.
  *
- * Sockets (guest link, console, QMP, network card) are made and listened on by us, in the vm's folder, and passed to
+ * Sockets (guest link, console, QMP) are made and listened on by us, in the vm's folder, and passed to
  * QEMU as descriptors. So they can be connected before QEMU has started, nobody waits for a path to
- * appear, and a later daemon connects to the same names. What the guest sends while nobody is connected to its network card is lost.
+ * appear, and a later daemon connects to the same names.
+ *
+ * The network card is a socket of datagrams, `network.sock`, from which QEMU sends to `card.sock`, by name and whoever has that
+ * now: so a helper may end and be followed by another. (A stream, in QEMU 7.2, has no connection yet when an
+ * early guest sends its first frame, and falls over that.)
  *
  * The device set is fixed by the bake: a restored machine must have the same, in the same order. Change
  * it only together with TEMPLATE_FORMAT.
@@ -64,7 +68,6 @@ enum {
 	FD_LINK,
 	FD_CONSOLE,
 	FD_QMP,
-	FD_NETWORK,
 	FD_DEVICES,
 	_FD_MAX,
 };
@@ -220,7 +223,7 @@ static void add_devices(struct args *a, const struct vm_spec *spec)
 	add(a, "-device");
 	add(a, "virtio-serial-device,max_ports=2");
 	add(a, "-netdev");
-	addf(a, "stream,id=network,server=on,addr.type=fd,addr.str=%d", FD_NETWORK);
+	add(a, "dgram,id=network,local.type=unix,local.path=network.sock,remote.type=unix,remote.path=card.sock");
 	add(a, "-device");
 	addf(a, "virtio-net-device,netdev=network,mac=%s,host_mtu=%d", GUEST_NET_MAC_TEXT,
 		GUEST_NET_MTU);
@@ -323,8 +326,7 @@ static int open_fds(const struct vm_spec *spec, int dir_fd, int fds[_FD_MAX], in
 	fds[FD_LINK] = listen_anew(dir_fd, "link.sock");
 	fds[FD_CONSOLE] = listen_anew(dir_fd, "console.sock");
 	fds[FD_QMP] = listen_anew(dir_fd, "qmp.sock");
-	fds[FD_NETWORK] = listen_anew(dir_fd, "network.sock");
-	for (int i = FD_LINK; i <= FD_NETWORK; i++) {
+	for (int i = FD_LINK; i <= FD_QMP; i++) {
 		if (fds[i] < 0)
 			return err_set_errno(err, fds[i], "can't make a socket in %s", spec->dir);
 	}
@@ -678,8 +680,11 @@ static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 static int qemu_open_network(struct vm *vm, int *ret_fd, struct err *err)
 {
 	_cleanup_close_ int dir_fd = open(vm->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int fd = dir_fd < 0 ? -errno : unix_connect(dir_fd, "network.sock", SOCK_STREAM);
+	int fd;
 
+	if (dir_fd >= 0)
+		(void)unlinkat(dir_fd, "card.sock", 0); /* of a helper that has ended */
+	fd = dir_fd < 0 ? -errno : unix_pair_up(dir_fd, "card.sock", "network.sock");
 	if (fd < 0)
 		return err_set(err, ERR_ENGINE, fd, "can't reach the machine's network card: %s",
 			strerror(-fd));

@@ -50,3 +50,20 @@ int unix_connect(int dir_fd, const char *name, int type)
 	}
 	return fd;
 }
+
+int unix_pair_up(int dir_fd, const char *own, const char *other)
+{
+	struct sockaddr_un from = address(dir_fd, own), to = address(dir_fd, other);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0 ||
+		connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
+		int r = -errno;
+
+		(void)close(fd);
+		return r;
+	}
+	return fd;
+}

@@ -10,3 +10,6 @@ int unix_listen(int dir_fd, const char *name, int type);
 
 /* A connected one, likewise. */
 int unix_connect(int dir_fd, const char *name, int type);
+
+/* A CLOEXEC, non-blocking socket of datagrams with the first name, connected to that with the second; or a negative errno. */
+int unix_pair_up(int dir_fd, const char *own, const char *other);
