@@ -92,8 +92,7 @@ static const struct special specials[] = {
 	{"fec0::", 10, false, "a private address"},
 };
 
-/* What IPv4 address an IPv6 one leads to, by NAT64 (RFC 6052) or 6to4 (RFC 3056). */
-static bool carries_v4(const struct egress_addr *a, struct egress_addr *ret)
+bool egress_addr_carries_v4(const struct egress_addr *a, struct egress_addr *ret)
 {
 	static const uint8_t nat64[12] = {0x00, 0x64, 0xFF, 0x9B};
 
@@ -110,7 +109,7 @@ static const struct special *special_of(const struct egress_addr *a)
 {
 	struct egress_addr carried = *a;
 
-	(void)carries_v4(a, &carried);
+	(void)egress_addr_carries_v4(a, &carried);
 	for (size_t i = 0; i < ARRAY_SIZE(specials); i++) {
 		struct egress_addr net = {0};
 		unsigned int prefix = specials[i].prefix;
@@ -365,7 +364,8 @@ static bool fits_address(const struct egress_rule *rule, const struct egress_tar
 	if (rule->name[0])
 		return false;
 	return in_net(&t->addr, &rule->net, rule->prefix) ||
-		(carries_v4(&t->addr, &carried) && in_net(&carried, &rule->net, rule->prefix));
+		(egress_addr_carries_v4(&t->addr, &carried) &&
+			in_net(&carried, &rule->net, rule->prefix));
 }
 
 static bool fits_some_name(const struct egress_rule *rule, const struct egress_target *t)
