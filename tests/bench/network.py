@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network of a sandbox beside QEMU's own user networking, on the same machine, in the same run.
 
-For the comparison a second daemon finds a QEMU on its PATH that is a script: it starts the real one, with `-netdev user` in place of
-the socket to the egress helper. The guest is the same in both.
+For the comparison a second daemon finds a QEMU on its PATH that is a script: it starts the real one, with
+`-netdev user` in place of the socket to the egress helper. The guest is the same in both.
 """
 
 from __future__ import annotations

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network of a sandbox: what it reaches, what it does not, and what becomes of it.
 
-The world outside is this machine: a server on its own address, which a daemon's --egress-allow opens. What needs hosts
-of its own is in tests/egress.
+The world outside is this machine: a server on its own address, which a daemon's --egress-allow opens. What needs
+hosts of its own is in tests/egress.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
-
 from harness import Api, Daemon, Sandbox, Session
 
 BODY = os.urandom(8 << 20)
@@ -123,7 +125,7 @@ def tries(sandbox: Sandbox, *targets: tuple[str, int]) -> list[str]:
 
 
 def test_nothing_of_the_host_is_reached(sandbox: Callable[..., Sandbox], server: Server, own_address: str) -> None:
-    """The gateway is no host, its neighbours are none, and the host's own addresses are refused, all at once and with a reason."""
+    """Neither gateway nor neighbours nor the host's own addresses: all are refused at once, and with a reason."""
     s = sandbox("base")
     targets = [
         ("10.0.2.2", server.port),
@@ -232,7 +234,7 @@ CUT = f"ConnectionAbortedError {len(BODY)}"
 
 
 def test_copies_have_no_connections(open_daemon: Daemon, server: Server, own_address: str) -> None:
-    """In a fork, a restored and a woken machine a read that waits ends at once; the parent's goes on; a new one works at once."""
+    """In a fork, a restored and a woken machine a read that waits ends at once; the parent's goes on."""
     s = open_daemon.api.create("code-interpreter")
     k = connected(s, own_address, server.port)
     child = s.fork()
@@ -284,19 +286,12 @@ def test_another_daemon(make_daemon: Callable[..., Daemon], server: Server, own_
 def helpers_of(pid: int) -> list[int]:
     """The helpers of the machine with that process: they hold it open."""
     found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/comm") as f:
-                if not f.read().startswith("pandastack-egre"):
-                    continue
-            for fd in os.listdir(f"/proc/{entry}/fdinfo"):
-                with open(f"/proc/{entry}/fdinfo/{fd}") as f:
-                    if f"Pid:\t{pid}\n" in f.read():
-                        found.append(int(entry))
-        except FileNotFoundError:
-            continue
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if not (process / "comm").read_text().startswith("pandastack-egre"):
+                continue
+            if any(f"Pid:\t{pid}\n" in fd.read_text() for fd in (process / "fdinfo").iterdir()):
+                found.append(int(process.name))
     return found
 
 
@@ -323,8 +318,6 @@ for _ in range(200):
     end = os.pidfd_open(helper)
     try:
         s.delete()
-        import select
-
         assert select.select([end], [], [], 60)[0]
     finally:
         os.close(end)
