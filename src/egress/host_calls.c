@@ -165,12 +165,15 @@ static void judge(enum egress_protocol protocol, const struct egress_addr *addr,
 	struct egress_target *t, struct egress_verdict *ret)
 {
 	static const char *names[DNS_NAMES_MAX];
+	struct egress_addr carried;
 
 	*t = (struct egress_target){.protocol = protocol,
 		.addr = *addr,
 		.port = port,
 		.route = route_of(self.route_fd, addr),
 		.names = names};
+	if (t->route == EGRESS_ROUTE_BEYOND && egress_addr_carries_v4(addr, &carried))
+		t->route = route_of(self.route_fd, &carried);
 	t->n_names = dns_names(&self.known, addr, clock_mono_ms(), names);
 	egress_policy_check(&self.config->policy, t, ret);
 }

@@ -47,12 +47,12 @@ struct egress_addr {
 
 struct egress_addr egress_addr_v4(const uint8_t bytes[4]);
 bool egress_addr_is_v4(const struct egress_addr *a);
+/* Whether an IPv6 address leads to an IPv4 one, by NAT64 (RFC 6052) or 6to4 (RFC 3056), and to which. */
+bool egress_addr_carries_v4(const struct egress_addr *a, struct egress_addr *ret);
 /* As people write it. */
 void egress_addr_text(const struct egress_addr *a, char dst[EGRESS_ADDR_TEXT]);
 /* 0 or -EINVAL: dotted quads of four decimal numbers, and RFC 4291. */
 int egress_addr_parse(const char *text, struct egress_addr *ret);
-/* Whether an IPv6 address leads to an IPv4 one, by NAT64 (RFC 6052) or 6to4 (RFC 3056), and to which. */
-bool egress_addr_carries_v4(const struct egress_addr *a, struct egress_addr *ret);
 
 enum egress_protocol {
 	EGRESS_TCP,
@@ -91,7 +91,7 @@ struct egress_policy {
 };
 void egress_policy_done(struct egress_policy *p);
 
-/* How this machine would send to an address. */
+/* How this machine would send to an address, or to what it carries: the nearest counts. */
 enum egress_route {
 	EGRESS_ROUTE_BEYOND, /* by a gateway */
 	EGRESS_ROUTE_LINK,   /* on a network that it is in */
