@@ -109,11 +109,11 @@ int egress_check(const json_t *policy, struct err *err)
 				key);
 	}
 	if (rate &&
-		(!json_is_integer(rate) ||
+		(!json_is_integer(rate) || json_integer_value(rate) > EGRESS_RATE_MAX ||
 			(json_integer_value(rate) < RATE_MIN && json_integer_value(rate) != 0)))
 		return err_set(err, ERR_INVALID, -EINVAL,
-			"`network.bytes_per_second` must be a number of at least %d, or 0 for no limit",
-			RATE_MIN);
+			"`network.bytes_per_second` must be a number from %d to %lld, or 0 for no limit",
+			RATE_MIN, (long long)EGRESS_RATE_MAX);
 	return check_egress(json_object_get(policy, "egress"), err);
 }
 

@@ -144,7 +144,7 @@ def test_nothing_of_the_host_is_reached(sandbox: Callable[..., Sandbox], server:
     assert tries(s, *targets) == ["refused"] * len(targets)
     why = {(d["address"], d["port"]): d["why"] for d in events(s, "egress.denied")}
     assert why[own_address, server.port] == "it is an address of this machine"
-    assert why["10.0.2.2", server.port] == "it is the sandbox's gateway, which has no services"
+    assert why["10.0.2.2", server.port] == "it is in the sandbox's own network, which has no services"
     assert why["10.0.2.77", server.port] == "it is a private address"
     assert "metadata" in why["169.254.169.254", 80]
     assert server.got == []
