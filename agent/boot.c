@@ -32,12 +32,12 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "agent.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "cgroup.h"
 #include "file_io.h"
-#include "identity.h"
 
 enum {
 	DEVICE_TRIES = 250, /* drivers find their devices as they load; this is for slow ones */
@@ -336,7 +336,6 @@ int boot(struct err *err)
 	if (r < 0)
 		return r;
 	tune();
-	identity_init();
 	return open_port(err);
 }
 
