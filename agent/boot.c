@@ -38,6 +38,7 @@
 #include "base/str.h"
 #include "cgroup.h"
 #include "file_io.h"
+#include "network.h"
 
 enum {
 	DEVICE_TRIES = 250, /* drivers find their devices as they load; this is for slow ones */
@@ -336,6 +337,9 @@ int boot(struct err *err)
 	if (r < 0)
 		return r;
 	tune();
+	r = network_init();
+	if (r < 0)
+		log_warn("the machine has no network", LOG_STR("why", strerror(-r)));
 	return open_port(err);
 }
 

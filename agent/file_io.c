@@ -95,6 +95,15 @@ uint64_t meminfo_bytes(const char *key)
 	return parse_u64(number, 0, UINT64_MAX >> 10, &kib) < 0 ? 0 : kib << 10;
 }
 
+int file_put(const char *path, const char *contents, int mode)
+{
+	_cleanup_close_ int fd = open(path,
+		O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+		(mode_t)mode);
+
+	return fd < 0 ? -errno : write_all(fd, contents, strlen(contents));
+}
+
 int file_replace(int fd, const char *contents)
 {
 	size_t len = strlen(contents);

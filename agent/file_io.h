@@ -22,5 +22,8 @@ int file_write_number(int dir_fd, const char *path, unsigned long long value);
 /* A row of /proc/meminfo, in bytes; 0 where there is none. */
 uint64_t meminfo_bytes(const char *key);
 
+/* Creates or replaces the file's contents. */
+int file_put(const char *path, const char *contents, int mode);
+
 /* Puts other contents into an open file. */
 int file_replace(int fd, const char *contents);
