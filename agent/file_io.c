@@ -109,7 +109,8 @@ int file_replace(int fd, const char *contents)
 	size_t len = strlen(contents);
 	ssize_t n = pwrite(fd, contents, len, 0);
 
-	if (n < 0 || ftruncate(fd, (off_t)len) < 0)
+	/* As a rule it is no longer than that, and this is known with less. */
+	if (n < 0 || (lseek(fd, 0, SEEK_END) > n && ftruncate(fd, n) < 0))
 		return -errno;
 	return (size_t)n == len ? 0 : -ENOSPC;
 }
