@@ -27,7 +27,8 @@ struct template
 {
 	/* clang-format on */
 	char *name;
-	char *version; /* hex digest of all that went into it */
+	char *version; /* random: stands for one memory */
+	char *sources; /* hex digest of all that went into it; NULL: not known */
 	char *description;
 	char *engine;         /* name of the engine that baked it */
 	char *engine_version; /* device states are good for one version only */
@@ -79,8 +80,9 @@ void template_release(struct template_set *set, const char *name, const char *ve
 	const char *id);
 /* Removes a version that nobody holds: 0, or -EBUSY, *err untouched. */
 int template_drop(const char *template_dir, const char *version, struct err *err);
-/* How many hold that version; their ids are added to `ids`, or NULL, with ", " between them. */
-unsigned int template_holders(const char *template_dir, const char *version, struct buf *ids);
+
+/* Whether a folder of that name in a template's is a version. */
+bool template_is_version(const char *name);
 
 /*
  * Whether that engine, here, can run what the template holds: 0, or -ESTALE (ERR_TEMPLATE_STALE) with the
