@@ -623,9 +623,10 @@ struct template_set *core_templates(struct core *core)
 	return core->templates;
 }
 
-int core_remove_template(struct core *core, const char *name, bool force, struct err *err)
+int core_remove_template(struct core *core, const char *name, bool force, uint64_t *ret_kept,
+	struct err *err)
 {
-	int r = template_remove(core->templates, name, force, err);
+	int r = template_remove(core->templates, name, force, ret_kept, err);
 
 	if (r == 0)
 		pool_look(core->pool);

@@ -96,9 +96,11 @@ int template_list(struct template_set *set, struct template ***ret, size_t *ret_
 
 /*
  * Removes it. ERR_TEMPLATE_NOT_FOUND; -EBUSY (ERR_CONFLICT) while it is being built or somebody stands on it. With
- * `force` the latter keep their versions, which have no name any more and go with the next sweep after the last of them.
+ * `force` the latter keep their versions, which have no name any more and go with the next sweep after the last of them;
+ * *ret_kept is what these take on the disk.
  */
-int template_remove(struct template_set *set, const char *name, bool force, struct err *err);
+int template_remove(struct template_set *set, const char *name, bool force, uint64_t *ret_kept,
+	struct err *err);
 
 /* Removes versions that are neither current nor held, and references of holders that are gone. */
 struct template_sweep {

@@ -306,7 +306,8 @@ static void remove_if_empty(const char *template_dir)
 	}
 }
 
-int template_remove(struct template_set *set, const char *name, bool force, struct err *err)
+int template_remove(struct template_set *set, const char *name, bool force, uint64_t *ret_kept,
+	struct err *err)
 {
 	_cleanup_template_ struct template *t = NULL;
 	_cleanup_free_ char *dir = NULL, *current = NULL;
@@ -329,6 +330,7 @@ int template_remove(struct template_set *set, const char *name, bool force, stru
 	r = remove_unheld(dir, err);
 	drop_all_stale_refs(dir);
 	remove_if_empty(dir);
+	*ret_kept = fs_own_usage(dir); /* 0 where it is no more */
 	return r;
 }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness import Daemon
-from harness.daemon import REPO, has_fault_points, templates
+from harness.daemon import REPO, binary, has_fault_points, templates
 
 MakeDaemon = Callable[..., Daemon]
 
@@ -68,13 +68,15 @@ def test_a_template_that_a_snapshot_stands_on(make_daemon: MakeDaemon, base_only
 
 
 def test_a_template_removed_by_force(make_daemon: MakeDaemon, base_only: Path) -> None:
-    """It has no name any more; the snapshot has what it needs."""
+    """It has no name any more; the snapshot has what it needs, and it is said what room that takes."""
     d = make_daemon(template_dir=base_only).wait_ready()
+    version = (base_only / "base" / "current").readlink()
     s = d.api.create("base")
     s.write("/workspace/f", "data")
     taken = s.snapshot()["id"]
     s.hibernate()
-    d.api.call("DELETE", "/v1/templates/base", want=204, params={"force": "true"})
+    kept = d.api.call("DELETE", "/v1/templates/base", want=200, params={"force": "true"})["kept_bytes"]
+    assert (base_only / "base" / version / "memory").stat().st_blocks * 512 < kept
     d.api.refused("POST", "/v1/sandboxes", 400, "template.unknown", json={"template": "base"})
     copy = d.api.restore(taken)
     assert copy.read("/workspace/f") == b"data"
@@ -82,7 +84,8 @@ def test_a_template_removed_by_force(make_daemon: MakeDaemon, base_only: Path) -
     assert s.read("/workspace/f") == b"data"
     s.delete()
     d.api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
-    d.api.call("POST", "/v1/gc")
+    freed = d.api.call("POST", "/v1/gc")["freed_bytes"]
+    assert kept - freed < 1 << 16  # which folders take
     assert not (base_only / "base").exists()
     d.stop()
     d.check_clean()
@@ -101,7 +104,13 @@ def test_a_version_that_is_held_is_taken_again(make_daemon: MakeDaemon, base_onl
     s = d.api.create("base")
     s.write("/workspace/f", "data")
     version = (base_only / "base" / "current").resolve()
-    d.api.call("DELETE", "/v1/templates/base", want=204, params={"force": "true"})
+    command = [str(binary()), "template", "rm", "base"]
+    env = {**os.environ, "PANDASTACK_API": d.url, "PANDASTACK_API_KEY": d.key}
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert refused.returncode == 5
+    assert s.id in refused.stderr
+    forced = subprocess.run([*command, "--force"], capture_output=True, text=True, check=True, env=env)
+    assert "MB are kept" in forced.stdout
     again = build(base_only)
     assert again.returncode == 0, again.stderr
     assert (base_only / "base" / "current").resolve() == version

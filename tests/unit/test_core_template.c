@@ -206,13 +206,14 @@ static void test_no_manifest(void **state)
 {
 	_cleanup_free_ char *path = fs_join(*state, "base/v1/manifest.json");
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	_cleanup_template_ struct template *t = NULL;
 	struct err err = {0};
 
 	bake(*state, "base", "");
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(template_get(set, "base", &t, &err), -ESTALE);
-	assert_int_equal(template_remove(set, "base", false, &err),
+	assert_int_equal(template_remove(set, "base", false, &kept, &err),
 		0); /* what can't be used can go */
 	assert_int_equal(template_get(set, "base", &t, &err), -ENOENT);
 	template_set_free(set);
@@ -221,6 +222,7 @@ static void test_no_manifest(void **state)
 static void test_remove_while_built(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	_cleanup_free_ char *lock = NULL;
 	_cleanup_close_ int fd = -1;
 	struct err err = {0};
@@ -229,10 +231,11 @@ static void test_remove_while_built(void **state)
 	assert_true(asprintf(&lock, "%s/a/.lock", (const char *)*state) > 0);
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
-	assert_int_equal(template_remove(set, "a", false, &err), -EBUSY);
+	assert_int_equal(template_remove(set, "a", false, &kept, &err), -EBUSY);
 	assert_int_equal(err.kind, ERR_CONFLICT);
 	assert_int_equal(flock(fd, LOCK_UN), 0);
-	assert_int_equal(template_remove(set, "a", false, &err), 0);
+	assert_int_equal(template_remove(set, "a", false, &kept, &err), 0);
+	assert_true(kept == 0);
 	assert_int_equal(access(lock, F_OK), -1);
 	template_set_free(set);
 }
@@ -240,6 +243,7 @@ static void test_remove_while_built(void **state)
 static void test_list_and_remove(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	struct template **all;
 	struct err err = {0};
 	size_t n;
@@ -254,10 +258,10 @@ static void test_list_and_remove(void **state)
 	template_free(all[0]);
 	template_free(all[1]);
 	free(all);
-	assert_int_equal(template_remove(set, "a", false, &err), 0);
-	assert_int_equal(template_remove(set, "a", false, &err), -ENOENT);
+	assert_int_equal(template_remove(set, "a", false, &kept, &err), 0);
+	assert_int_equal(template_remove(set, "a", false, &kept, &err), -ENOENT);
 	assert_int_equal(err.kind, ERR_TEMPLATE_NOT_FOUND);
-	assert_int_equal(template_remove(set, "../c", false, &err), -ENOENT);
+	assert_int_equal(template_remove(set, "../c", false, &kept, &err), -ENOENT);
 	assert_int_equal(template_list(set, &all, &n, NULL), 0);
 	assert_int_equal(n, 1);
 	template_free(all[0]);
@@ -408,6 +412,7 @@ static void test_hold_and_drop(void **state)
 static void test_remove_held_by_many(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	char id[] = "00000000-0000-4000-8000-000000000000";
 	struct err err = {0};
 
@@ -415,7 +420,7 @@ static void test_remove_held_by_many(void **state)
 	for (char c = '1'; c <= '9'; c++) {
 		id[0] = c;
 		assert_int_equal(template_hold(set, "base", OLD, id, *state, NULL), 0);
-		assert_int_equal(template_remove(set, "base", false, &err), -EBUSY);
+		assert_int_equal(template_remove(set, "base", false, &kept, &err), -EBUSY);
 		assert_true((c == '9') == (strstr(err.msg, ", ...") != NULL));
 		assert_true((c == '9') || strstr(err.msg, id) != NULL);
 		assert_non_null(strstr(err.msg, "by force")); /* it is not cut off */
@@ -426,22 +431,24 @@ static void test_remove_held_by_many(void **state)
 static void test_remove_held(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	_cleanup_template_ struct template *t = NULL;
 	struct err err = {0};
 
 	bake_two(*state);
 	scratch_write(*state, "base/build.log", "");
 	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
-	assert_int_equal(template_remove(set, "base", false, &err), -EBUSY);
+	assert_int_equal(template_remove(set, "base", false, &kept, &err), -EBUSY);
 	assert_int_equal(err.kind, ERR_CONFLICT);
 	assert_non_null(strstr(err.msg, "p1"));
 	assert_true(has(*state, "base/current"));
-	assert_int_equal(template_remove(set, "base", true, &err), 0);
+	assert_int_equal(template_remove(set, "base", true, &kept, &err), 0);
+	assert_true(kept > 0);
 	assert_int_equal(template_get(set, "base", &t, &err), -ENOENT);
 	assert_int_equal(template_load_version(set, "base", OLD, &t, &err), 0);
 	assert_false(has(*state, "base/" NEW));
 	assert_false(has(*state, "base/build.log"));
-	assert_int_equal(template_remove(set, "base", true, &err), -ENOENT);
+	assert_int_equal(template_remove(set, "base", true, &kept, &err), -ENOENT);
 	template_set_free(set);
 }
 
@@ -474,12 +481,13 @@ static void test_sweep(void **state)
 static void test_sweep_after_force(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	const struct template_sweep sweep = {.removed = removed};
 
 	bake_two(*state);
 	scratch_write(*state, "base/.lock", "");
 	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
-	assert_int_equal(template_remove(set, "base", true, NULL), 0);
+	assert_int_equal(template_remove(set, "base", true, &kept, NULL), 0);
 	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
 	assert_true(has(*state, "base/" OLD "/manifest.json"));
 	template_release(set, "base", OLD, "p1");
