@@ -172,6 +172,7 @@ static int make_shared(struct sandbox *parent, const struct template *t, const c
 
 	if (r < 0)
 		return r;
+	fault_point("fork.flattened");
 	pthread_mutex_lock(&parent->op); /* nobody captures it, or begins to delete it */
 	state = sandbox_state_of(parent);
 	/* Without it the next fork makes its own. */
