@@ -332,6 +332,24 @@ def test_memory_of_single_forks(daemon: Daemon, sandbox: Make) -> None:
         discard(*children)
 
 
+def test_no_room_for_a_memory_to_share(small_disk: tuple[Daemon, Path]) -> None:
+    """A few children get a copy each. Many would take more memory than that, and are refused."""
+    d, disk = small_disk
+    s = d.api.create("base")
+    s.output("head -c 30M /dev/zero | tr '\\0' x > /dev/shm/big")
+    mark = d.mark()
+    child = s.fork()
+    d.wait_log("no room for a memory that forks share", since=mark, sandbox=s.id)
+    assert child.output("tr -d x < /dev/shm/big | wc -c; wc -c < /dev/shm/big").split() == ["0", str(30 << 20)]
+    assert {p.name for p in (disk / "sandboxes").rglob("memory*")} == set()
+    child.delete()
+    d.api.refused("POST", f"{s.path}/fork-tree", 507, "no_space", json={"count": 16})
+    assert d.folders() == [s.id]
+    assert list((disk / "forks").iterdir()) == []
+    d.stop()
+    d.check_clean()
+
+
 BIG = 100 << 20
 
 
