@@ -102,7 +102,8 @@ int core_delete(struct core *core, struct sandbox *sb, struct err *err);
 
 struct template_set *core_templates(struct core *core);
 /* Removes one; spare machines of it end too. */
-int core_remove_template(struct core *core, const char *name, bool force, struct err *err);
+int core_remove_template(struct core *core, const char *name, bool force, uint64_t *ret_kept,
+	struct err *err);
 const struct engine_info *core_engine(struct core *core);
 /* The registry, for the API keys. */
 struct store *core_store(struct core *core);
