@@ -221,6 +221,7 @@ def test_a_daemon_that_dies_in_mid_call(tmp_path: Path, daemon: Daemon) -> None:
                     on_stdout=lambda _: os.kill(own.process.pid, signal.SIGKILL),
                 )
             assert e.value.stdout == "so far"
+            own.wait()
             with pytest.raises(APIConnectionError, match="pandastack serve"):
                 ctx.run_code("1")
     finally:
