@@ -40,7 +40,20 @@ from .errors import (
     ServerError,
 )
 from .execution import Execution, Result
-from .models import ExecResult, FileInfo, Lifecycle, Promotion, SandboxInfo, Snapshot, Template
+from .models import (
+    EgressRules,
+    ExecResult,
+    FileInfo,
+    Lifecycle,
+    Metrics,
+    Network,
+    NetworkPolicy,
+    Promotion,
+    SandboxEvent,
+    SandboxInfo,
+    Snapshot,
+    Template,
+)
 
 # The name that the published client has for it.
 CommandFailed = CommandError
@@ -60,6 +73,7 @@ __all__ = [
     "CommandFailed",
     "ConfigError",
     "ConflictError",
+    "EgressRules",
     "ExecInterrupted",
     "ExecResult",
     "Execution",
@@ -69,6 +83,9 @@ __all__ = [
     "Filesystem",
     "Lifecycle",
     "LimitError",
+    "Metrics",
+    "Network",
+    "NetworkPolicy",
     "NotFoundError",
     "NotSupportedError",
     "Outcome",
@@ -76,6 +93,7 @@ __all__ = [
     "Promotion",
     "Result",
     "Sandbox",
+    "SandboxEvent",
     "SandboxFailed",
     "SandboxInfo",
     "SandboxTimeout",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from .errors import json_object, not_understood
 
@@ -107,6 +107,54 @@ class Lifecycle(Model):
     persistent: bool
     idle_seconds: int
     status: str
+
+
+class EgressRules(TypedDict, total=False):
+    """Addresses, networks and names, perhaps with ports (docs/network.md)."""
+
+    allow: list[str]
+    deny: list[str]
+
+
+class NetworkPolicy(TypedDict, total=False):
+    """What a sandbox may reach."""
+
+    egress: Literal["internet", "none"] | EgressRules
+    bytes_per_second: int
+
+
+@dataclass
+class Network(Model):
+    """The policy of a sandbox, and what went through since its machine was started."""
+
+    egress: Literal["internet", "none"] | EgressRules
+    bytes_per_second: int = 0
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass
+class SandboxEvent(Model):
+    """Something that happened to a sandbox (docs/observe.md)."""
+
+    time: str
+    sandbox_id: str
+    type: str
+    payload: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass
+class Metrics(Model):
+    """What a sandbox takes of the host, which is what its machine's process takes (docs/observe.md)."""
+
+    status: str
+    pid: int
+    uptime_seconds: int
+    threads: int
+    host_cpu_seconds: float
+    host_cpu_percent: float
+    host_rss_bytes: int
+    host_vsz_bytes: int
+    guest: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass

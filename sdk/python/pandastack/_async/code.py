@@ -14,6 +14,14 @@ from ..models import member
 if TYPE_CHECKING:
     from .sandbox import AsyncSandbox
 
+# The daemon's own default is what clients without streams can wait for. A cell that installs packages takes longer.
+CELL_SECONDS = 300
+
+
+def milliseconds(limit: float | None) -> int:
+    """A cell's limit, as the API has it."""
+    return int((CELL_SECONDS if limit is None else limit) * 1000)
+
 
 class AsyncCodeContext:
     """A kernel of a sandbox: what a cell defines, the next one sees. Cells run one after the other.
@@ -54,7 +62,7 @@ class AsyncCodeContext:
 
         Args:
             code: The cell.
-            timeout: Its limit in seconds, 30 by default. The variables survive it, unless `details["state_lost"]`
+            timeout: Its limit in seconds, 300 by default. The variables survive it, unless `details["state_lost"]`
                 of the exception says otherwise.
             on_stdout: Hears what is written, as it comes; a chunk may hold several lines, or part of one.
             on_stderr: As on_stdout.
@@ -67,9 +75,8 @@ class AsyncCodeContext:
             SandboxFailed: The machine died.
             ExecInterrupted: The connection broke, or the daemon ended.
         """
-        seconds = timeout if timeout is not None else timeout_seconds
-        limit = None if seconds is None else int(seconds * 1000)
-        body = without_none(code=code, timeout_ms=limit, env=env, stream=True)
+        limit = timeout if timeout is not None else timeout_seconds
+        body = without_none(code=code, timeout_ms=milliseconds(limit), env=env, stream=True)
         client = self.sandbox.client
         return Execution.from_json(await client.run(self._path("run"), body, on_stdout, on_stderr, on_result))
 

@@ -5,24 +5,35 @@ from __future__ import annotations
 
 import builtins
 import uuid
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any, Callable, TypeVar
 
 from .._http import GRACE_SECONDS, path_of, without_none
 from ..errors import CommandError, NotFoundError
 from ..execution import Execution
-from ..models import ExecResult, Lifecycle, Promotion, SandboxInfo, Snapshot, items, member
+from ..models import (
+    ExecResult,
+    Lifecycle,
+    Metrics,
+    Network,
+    NetworkPolicy,
+    Promotion,
+    SandboxEvent,
+    SandboxInfo,
+    Snapshot,
+    items,
+    member,
+)
 from .client import AsyncClient, default_client
-from .code import AsyncCodeContext
+from .code import AsyncCodeContext, milliseconds
 from .explore import Exploration, explore
 from .filesystem import AsyncFilesystem
 
 C = TypeVar("C")
 R = TypeVar("R")
 
-# The daemon's limits of a command and of a cell, where none is asked for.
+# The daemon's limit of a command, where none is asked for.
 EXEC_SECONDS = 600
-CELL_SECONDS = 30
 
 
 class AsyncSandbox(SandboxInfo):
@@ -65,6 +76,7 @@ class AsyncSandbox(SandboxInfo):
         ttl_seconds: int | None = None,
         persistent: bool = False,
         idle_seconds: int | None = None,
+        network: NetworkPolicy | None = None,
         metadata: dict[str, str] | None = None,
         env: dict[str, str] | None = None,
         client: AsyncClient | None = None,
@@ -77,6 +89,7 @@ class AsyncSandbox(SandboxInfo):
             ttl_seconds: It ends after so long without a request; an hour by default.
             persistent: It is hibernated when it is idle instead, and never ends by itself.
             idle_seconds: When a persistent one is idle.
+            network: What it may reach; the template's policy by default, which is all that is public.
             metadata: To find it by, see list().
             env: Environment of all that runs in it.
             client: The daemon.
@@ -88,6 +101,7 @@ class AsyncSandbox(SandboxInfo):
             ttl_seconds=ttl_seconds,
             persistent=persistent or None,
             idle_seconds=idle_seconds,
+            network=network,
             metadata=metadata,
             env=env,
         )
@@ -138,6 +152,35 @@ class AsyncSandbox(SandboxInfo):
         except NotFoundError:
             return False
         return True
+
+    async def network(self) -> Network:
+        """What it may reach, and what went through."""
+        return Network.from_json(await self._call("GET", "network"))
+
+    async def set_network(self, policy: NetworkPolicy) -> Network:
+        """Change it; what is left out stays. Connections that are not allowed any more are reset."""
+        return Network.from_json(await self._call("PATCH", "network", json=policy))
+
+    async def events(self, *, tail: int | None = None, since: str | None = None) -> builtins.list[SandboxEvent]:
+        """What happened to it, oldest first: the last 50, or `tail`; only what came after the time of another event.
+
+        To look at them, as at metrics(), is no use of it: it expires when it would have.
+        """
+        params = without_none(tail=tail, since=since)
+        return SandboxEvent.list_from_json(member(await self._call("GET", "events", params=params), "events"))
+
+    async def follow_events(
+        self, *, tail: int | None = None, since: str | None = None
+    ) -> AsyncIterator[SandboxEvent]:
+        """As events(), and then each as it happens, until it is killed."""
+        params = without_none(follow="1", tail=tail, since=since)
+        async with self.client.stream("GET", path_of("sandboxes", self.id, "events"), params=params) as pieces:
+            async for event in self.client.events(pieces):
+                yield SandboxEvent.from_json(event.data)
+
+    async def metrics(self) -> Metrics:
+        """What it takes of the host, and how its guest is."""
+        return Metrics.from_json(await self._call("GET", "metrics"))
 
     # ---- commands ----
 
@@ -246,9 +289,10 @@ class AsyncSandbox(SandboxInfo):
             if language not in self._contexts:
                 self._contexts[language] = await self.create_code_context(language)
             return await self._contexts[language].run_code(code, timeout, env=env)
-        limit = CELL_SECONDS if timeout is None else timeout
-        body = without_none(code=code, language=language, timeout_ms=int(limit * 1000), env=env)
-        return Execution.from_json(await self._call("POST", "repl", json=body, timeout=limit + GRACE_SECONDS))
+        limit = milliseconds(timeout)
+        body = without_none(code=code, language=language, timeout_ms=limit, env=env)
+        wait = limit / 1000 + GRACE_SECONDS
+        return Execution.from_json(await self._call("POST", "repl", json=body, timeout=wait))
 
     # ---- a machine as a value ----
 

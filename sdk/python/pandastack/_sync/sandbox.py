@@ -6,24 +6,35 @@ from __future__ import annotations
 
 import builtins
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar
 
 from .._http import GRACE_SECONDS, path_of, without_none
 from ..errors import CommandError, NotFoundError
 from ..execution import Execution
-from ..models import ExecResult, Lifecycle, Promotion, SandboxInfo, Snapshot, items, member
+from ..models import (
+    ExecResult,
+    Lifecycle,
+    Metrics,
+    Network,
+    NetworkPolicy,
+    Promotion,
+    SandboxEvent,
+    SandboxInfo,
+    Snapshot,
+    items,
+    member,
+)
 from .client import Client, default_client
-from .code import CodeContext
+from .code import CodeContext, milliseconds
 from .explore import Exploration, explore
 from .filesystem import Filesystem
 
 C = TypeVar("C")
 R = TypeVar("R")
 
-# The daemon's limits of a command and of a cell, where none is asked for.
+# The daemon's limit of a command, where none is asked for.
 EXEC_SECONDS = 600
-CELL_SECONDS = 30
 
 
 class Sandbox(SandboxInfo):
@@ -66,6 +77,7 @@ class Sandbox(SandboxInfo):
         ttl_seconds: int | None = None,
         persistent: bool = False,
         idle_seconds: int | None = None,
+        network: NetworkPolicy | None = None,
         metadata: dict[str, str] | None = None,
         env: dict[str, str] | None = None,
         client: Client | None = None,
@@ -78,6 +90,7 @@ class Sandbox(SandboxInfo):
             ttl_seconds: It ends after so long without a request; an hour by default.
             persistent: It is hibernated when it is idle instead, and never ends by itself.
             idle_seconds: When a persistent one is idle.
+            network: What it may reach; the template's policy by default, which is all that is public.
             metadata: To find it by, see list().
             env: Environment of all that runs in it.
             client: The daemon.
@@ -89,6 +102,7 @@ class Sandbox(SandboxInfo):
             ttl_seconds=ttl_seconds,
             persistent=persistent or None,
             idle_seconds=idle_seconds,
+            network=network,
             metadata=metadata,
             env=env,
         )
@@ -139,6 +153,35 @@ class Sandbox(SandboxInfo):
         except NotFoundError:
             return False
         return True
+
+    def network(self) -> Network:
+        """What it may reach, and what went through."""
+        return Network.from_json(self._call("GET", "network"))
+
+    def set_network(self, policy: NetworkPolicy) -> Network:
+        """Change it; what is left out stays. Connections that are not allowed any more are reset."""
+        return Network.from_json(self._call("PATCH", "network", json=policy))
+
+    def events(self, *, tail: int | None = None, since: str | None = None) -> builtins.list[SandboxEvent]:
+        """What happened to it, oldest first: the last 50, or `tail`; only what came after the time of another event.
+
+        To look at them, as at metrics(), is no use of it: it expires when it would have.
+        """
+        params = without_none(tail=tail, since=since)
+        return SandboxEvent.list_from_json(member(self._call("GET", "events", params=params), "events"))
+
+    def follow_events(
+        self, *, tail: int | None = None, since: str | None = None
+    ) -> Iterator[SandboxEvent]:
+        """As events(), and then each as it happens, until it is killed."""
+        params = without_none(follow="1", tail=tail, since=since)
+        with self.client.stream("GET", path_of("sandboxes", self.id, "events"), params=params) as pieces:
+            for event in self.client.events(pieces):
+                yield SandboxEvent.from_json(event.data)
+
+    def metrics(self) -> Metrics:
+        """What it takes of the host, and how its guest is."""
+        return Metrics.from_json(self._call("GET", "metrics"))
 
     # ---- commands ----
 
@@ -247,9 +290,10 @@ class Sandbox(SandboxInfo):
             if language not in self._contexts:
                 self._contexts[language] = self.create_code_context(language)
             return self._contexts[language].run_code(code, timeout, env=env)
-        limit = CELL_SECONDS if timeout is None else timeout
-        body = without_none(code=code, language=language, timeout_ms=int(limit * 1000), env=env)
-        return Execution.from_json(self._call("POST", "repl", json=body, timeout=limit + GRACE_SECONDS))
+        limit = milliseconds(timeout)
+        body = without_none(code=code, language=language, timeout_ms=limit, env=env)
+        wait = limit / 1000 + GRACE_SECONDS
+        return Execution.from_json(self._call("POST", "repl", json=body, timeout=wait))
 
     # ---- a machine as a value ----
 

@@ -124,6 +124,43 @@ def test_the_daemon(client: Client) -> None:
         client.templates.delete("no-such", force=True)
 
 
+def test_network(client: Client) -> None:
+    with Sandbox.create("base", network={"egress": "none"}, client=client) as sandbox:
+        assert sandbox.network().egress == "none"
+        assert sandbox.network().counters == {}
+        state = sandbox.set_network({"egress": {"allow": ["example.com:443"]}, "bytes_per_second": 100_000})
+        assert state.egress == {"allow": ["example.com:443"]}
+        assert state.bytes_per_second == sandbox.network().bytes_per_second == 100_000
+        assert sandbox.exec("getent hosts other.invalid").exit_code != 0
+        assert sandbox.network().counters["denied"] > 0
+        with pytest.raises(BadRequestError, match="not a rule"):
+            sandbox.set_network({"egress": {"allow": ["not a rule"]}})
+    with Sandbox.create("base", client=client) as sandbox:
+        assert sandbox.network().egress == "internet"
+
+
+def test_events(client: Client) -> None:
+    with Sandbox.create("base", client=client) as sandbox:
+        (created,) = sandbox.events()
+        assert (created.type, created.payload["template"]) == ("sandbox.running", "base")
+        assert sandbox.events(since=created.time) == sandbox.events(tail=0) == []
+        seen: list[str] = []
+        for event in sandbox.follow_events():
+            seen.append(event.type)
+            if event.type == "sandbox.running":
+                sandbox.pause()
+            elif event.type == "sandbox.paused":
+                sandbox.kill()
+        assert seen == ["sandbox.running", "sandbox.paused", "sandbox.deleted"]
+
+
+def test_metrics(box: Sandbox) -> None:
+    metrics = box.metrics()
+    assert metrics.status == "running"
+    assert metrics.host_rss_bytes > 1_000_000
+    assert metrics.guest["memory_total_bytes"] > metrics.guest["memory_available_bytes"] > 0
+
+
 # ---- commands ----
 
 
