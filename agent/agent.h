@@ -32,6 +32,7 @@ struct agent {
 	struct list jobs;
 	struct list sessions;
 	json_t *env; /* the sandbox's, from `resume`; NULL until then */
+	bool network_up;
 	bool stop;
 };
 

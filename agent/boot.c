@@ -38,6 +38,7 @@
 #include "cgroup.h"
 #include "file_io.h"
 #include "identity.h"
+#include "network.h"
 
 enum {
 	DEVICE_TRIES = 250, /* drivers find their devices as they load; this is for slow ones */
@@ -337,6 +338,9 @@ int boot(struct err *err)
 		return r;
 	tune();
 	identity_init();
+	r = network_init();
+	if (r < 0)
+		log_warn("the machine has no network", LOG_STR("why", strerror(-r)));
 	return open_port(err);
 }
 

@@ -15,7 +15,8 @@
  * whose code has not been translated yet 40 ms, and a full disk is no obstacle.
  *
  * Without `machine_id` the machine is the one that it was, after a pause: it gets the time and fresh entropy, and keeps
- * its names and what its kernels were seeded with.
+ * its names and what its kernels were seeded with. `network` says whether it has a way out from now on, and `new_network` that
+ * its connections lead nowhere: then they are ended.
  *
  * An ordinary process (tests) leaves the machine alone and writes only its files below `root`.
  */
@@ -36,6 +37,7 @@
 #include "base/str.h"
 #include "env.h"
 #include "file_io.h"
+#include "network.h"
 #include "session.h"
 
 enum {
@@ -57,6 +59,8 @@ struct identity {
 	uint8_t entropy[ENTROPY_BYTES];
 	const char *hostname;
 	const char *machine_id; /* NULL: no new identity */
+	const json_t *network;  /* a boolean: whether there is a way out; NULL: as it was */
+	bool new_network;       /* that of its connections is gone */
 };
 
 static bool is_hostname(const char *s)
@@ -83,6 +87,10 @@ static int parse(const json_t *request, struct identity *ret, struct err *err)
 		len != ENTROPY_BYTES)
 		return err_set(err, ERR_INVALID, -EINVAL, "\"entropy\" must be %d bytes in base64",
 			ENTROPY_BYTES);
+	ret->network = json_object_get(request, "network");
+	if (ret->network && !json_is_boolean(ret->network))
+		return err_set(err, ERR_INVALID, -EINVAL, "\"network\" must be true or false");
+	ret->new_network = json_is_true(json_object_get(request, "new_network"));
 	ret->machine_id = request_text(request, "machine_id");
 	if (!json_object_get(request, "machine_id"))
 		return 0;
@@ -192,6 +200,18 @@ static int put_files(const struct agent *agent, const struct identity *id)
 	return r < 0 ? r : put_hosts(hosts, id->hostname);
 }
 
+static int change_network(struct agent *agent, const struct identity *id)
+{
+	bool up = json_is_true(id->network);
+	int r = id->new_network ? network_reset_connections() : 0;
+
+	if (r == 0 && id->network && up != agent->network_up)
+		r = network_set_up(up);
+	if (r == 0 && id->network)
+		agent->network_up = up;
+	return r;
+}
+
 static int become(struct agent *agent, const struct identity *id, struct err *err)
 {
 	int r;
@@ -203,6 +223,9 @@ static int become(struct agent *agent, const struct identity *id, struct err *er
 		r = reseed(id->entropy);
 		if (r < 0)
 			return err_set_errno(err, r, "reseeding the random number generator");
+		r = change_network(agent, id);
+		if (r < 0)
+			return err_set_errno(err, r, "changing the network");
 		if (!id->machine_id)
 			return 0;
 		if (sethostname(id->hostname, strlen(id->hostname)) < 0)

@@ -149,6 +149,7 @@ int main(int argc, char *argv[])
 				.python = "/opt/venv/bin/python",
 				.runtime = "/usr/lib/pandastack/runtime",
 			},
+		.network_up = true, /* boot() did that */
 	};
 	int fd, r;
 

@@ -268,6 +268,8 @@ static int write_manifest(struct build *b, const struct machine_image *image,
 
 	if (b->def->kernel)
 		(void)json_object_set_new(json, "kernel", json_string(b->def->kernel));
+	if (b->def->network)
+		(void)json_object_set(json, "network", b->def->network);
 	if (facts->languages)
 		(void)json_object_set(json, "languages", facts->languages);
 	text = json_dumps(json, JSON_INDENT(2));

@@ -9,6 +9,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
+#include "core/egress.h"
 #include "core/template.h"
 
 enum { DEFINITION_BYTES_MAX = 64 << 10 };
@@ -22,6 +23,7 @@ struct definition *definition_free(struct definition *d)
 	free(d->description);
 	free(d->from);
 	free(d->kernel);
+	json_decref(d->network);
 	free(d);
 	return NULL;
 }
@@ -35,7 +37,7 @@ static int bad(const char *dir, struct err *err, const char *what)
 static int check_keys(const json_t *json, const char *dir, struct err *err)
 {
 	static const char *const known[] = {"name", "description", "from", "suite", "packages",
-		"requirements", "script", "cpu", "memory_mb", "disk_mb", "kernel"};
+		"requirements", "script", "cpu", "memory_mb", "disk_mb", "kernel", "network"};
 	const char *key;
 	json_t *value;
 	char safe[80];
@@ -123,6 +125,9 @@ static int fill(struct definition *d, const json_t *json, struct err *err)
 	d->cpus = (unsigned int)cpus;
 	d->memory_bytes = (uint64_t)memory_mb << 20;
 	d->disk_bytes = (uint64_t)disk_mb << 20;
+	d->network = json_incref(json_object_get(json, "network"));
+	if (d->network && egress_check(d->network, err) < 0)
+		return err_wrap(err, "%s/template.json", d->dir);
 	return check_build_keys(json, d->dir, err);
 }
 

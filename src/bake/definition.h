@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -15,7 +16,8 @@ struct definition {
 	char *name;        /* owned */
 	char *description; /* owned */
 	char *from;        /* owned; name of the template below, or NULL */
-	char *kernel;      /* owned; language of the kernel to be warm in the snapshot, or NULL */
+	json_t *network; /* owned; what its sandboxes get that ask for none (core/egress.h), or NULL */
+	char *kernel;    /* owned; language of the kernel to be warm in the snapshot, or NULL */
 	unsigned int cpus;
 	uint64_t memory_bytes;
 	uint64_t disk_bytes;

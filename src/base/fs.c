@@ -44,7 +44,7 @@ int fs_mkdirs(const char *path, mode_t mode, struct err *err)
 
 int fs_read(const char *path, size_t max, char **ret, size_t *ret_len, struct err *err)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	_cleanup_free_ char *data = NULL;
 	struct stat st;
 	size_t len = 0;

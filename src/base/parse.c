@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 int parse_i64(const char *s, int64_t min, int64_t max, int64_t *ret)
 {
@@ -97,4 +98,68 @@ int parse_duration_ms(const char *s, int64_t min_ms, int64_t max_ms, int64_t *re
 		return 0;
 	}
 	return -EINVAL;
+}
+
+/* Whether s begins as the pattern does, in which 'd' is a digit. Returns what is behind, or NULL. */
+static const char *shaped(const char *s, const char *pattern)
+{
+	for (; *pattern; s++, pattern++) {
+		if (*pattern == 'd' ? !isdigit((unsigned char)*s) : *s != *pattern)
+			return NULL;
+	}
+	return s;
+}
+
+/* ".123456", or nothing. Returns what is behind, or NULL. */
+static const char *fraction_ms(const char *s, int64_t *ret_ms)
+{
+	int64_t unit = 100;
+
+	if (*s != '.')
+		return s;
+	if (!isdigit((unsigned char)*++s))
+		return NULL;
+	for (; isdigit((unsigned char)*s); s++, unit /= 10)
+		*ret_ms += unit * (*s - '0');
+	return s;
+}
+
+/* "Z" or "+02:00", up to the end. */
+static int offset_ms(const char *s, int64_t *ret_ms)
+{
+	const char *end;
+	int64_t hours, minutes;
+
+	if (strcmp(s, "Z") == 0)
+		return 0;
+	end = *s == '+' || *s == '-' ? shaped(s + 1, "dd:dd") : NULL;
+	if (!end || *end)
+		return -EINVAL;
+	hours = 10 * (s[1] - '0') + (s[2] - '0');
+	minutes = 10 * (s[4] - '0') + (s[5] - '0');
+	if (hours > 23 || minutes > 59)
+		return -EINVAL;
+	*ret_ms = (*s == '+' ? 1 : -1) * (hours * 60 + minutes) * 60000;
+	return 0;
+}
+
+int parse_rfc3339_ms(const char *s, int64_t *ret_ms)
+{
+	int64_t fraction = 0, offset = 0, ms;
+	const char *end = shaped(s, "dddd-dd-ddTdd:dd:dd");
+	struct tm tm = {0}, same;
+
+	if (!end || strptime(s, "%Y-%m-%dT%H:%M:%S", &tm) != end)
+		return -EINVAL;
+	end = fraction_ms(end, &fraction);
+	if (!end || offset_ms(end, &offset) < 0)
+		return -EINVAL;
+	same = tm;
+	ms = (int64_t)timegm(&same) * 1000 + fraction - offset;
+	if (same.tm_mday != tm.tm_mday && tm.tm_sec < 60) /* the 30th of February */
+		return -EINVAL;
+	if (ms < 0)
+		return -ERANGE;
+	*ret_ms = ms;
+	return 0;
 }

@@ -17,3 +17,9 @@ int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
 
 /* A span of time with an optional unit: "250ms", "30s", "5m", "2h"; a bare number is seconds. */
 int parse_duration_ms(const char *s, int64_t min_ms, int64_t max_ms, int64_t *ret_ms);
+
+/*
+ * An instant as RFC 3339 has it, "2026-11-29T15:16:00.123Z" or with an offset such as "+02:00", in milliseconds of
+ * clock_real_ms(); what is finer is cut off. Years 1970 to 9999.
+ */
+int parse_rfc3339_ms(const char *s, int64_t *ret_ms);

@@ -26,6 +26,7 @@ static const struct cli_command builtin[] = {
 	{"sandbox", "exec", "run a command in a sandbox", cmd_sandbox_exec},
 	{"sandbox", "cp", "copy a file into a sandbox or out of it", cmd_sandbox_cp},
 	{"sandbox", "fork", "copy a sandbox as it is", cmd_sandbox_fork},
+	{"sandbox", "network", "show or change what a sandbox may reach", cmd_sandbox_network},
 	{"sandbox", "pause", "stop a sandbox where it is", cmd_sandbox_pause},
 	{"sandbox", "resume", "let a paused sandbox go on", cmd_sandbox_resume},
 	{"sandbox", "hibernate", "put a sandbox away to the disk", cmd_sandbox_hibernate},

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/network.h"
 #include "cli/opts.h"
 #include "cli/sandbox.h"
 #include "cli/table.h"
@@ -17,6 +18,7 @@ struct create_options {
 	const char *template, *snapshot; /* as given, or NULL */
 	int64_t ttl_ms, idle_ms;         /* 0: the daemon's default */
 	bool persistent;
+	struct network_options network;
 };
 
 static void set_seconds(json_t *body, const char *key, int64_t ms)
@@ -30,7 +32,7 @@ static int create_body(struct client *client, const struct create_options *o, js
 {
 	_cleanup_free_ char *snapshot = NULL;
 	const char *template = o->template ? o->template : SANDBOX_DEFAULT_TEMPLATE;
-	json_t *body;
+	json_t *body, *network = NULL;
 	int r;
 
 	if (o->template && o->snapshot)
@@ -41,14 +43,21 @@ static int create_body(struct client *client, const struct create_options *o, js
 		if (r < 0)
 			return r;
 	}
+	r = network_body(&o->network, &network, err);
+	if (r < 0)
+		return r;
 	body = snapshot ? json_pack("{s:s}", "from_snapshot", snapshot)
 			: json_pack("{s:s}", "template", template);
-	if (!body)
+	if (!body) {
+		json_decref(network);
 		return err_set(err, ERR_INVALID, -EILSEQ, "the template's name is not UTF-8");
+	}
 	set_seconds(body, "ttl_seconds", o->ttl_ms);
 	set_seconds(body, "idle_seconds", o->idle_ms);
 	if (o->persistent)
 		(void)json_object_set_new(body, "persistent", json_true());
+	if (network)
+		(void)json_object_set_new(body, "network", network);
 	*ret = body;
 	return 0;
 }
@@ -69,6 +78,7 @@ int cmd_sandbox_create(int argc, char **argv, struct err *err)
 			.flag = &o.persistent},
 		{0, "idle-timeout", "TIME", "after which a persistent one is idle (5m)",
 			.span_ms = &o.idle_ms},
+		OPTS_NETWORK(&o.network),
 		{'m', "metadata", "KEY=VALUE", "a label to find it by; may be repeated",
 			.pairs = &metadata},
 		OPT_JSON(&json),
@@ -79,6 +89,7 @@ int cmd_sandbox_create(int argc, char **argv, struct err *err)
 		.examples = "  pandastack sandbox create\n"
 			    "  pandastack sandbox create -t base --ttl 10m -m task=report\n"
 			    "  pandastack sandbox create --persistent --idle-timeout 10m\n"
+			    "  pandastack sandbox create --network none\n"
 			    "  pandastack sandbox create --from-snapshot 9c41\n",
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),

@@ -12,6 +12,7 @@ cli_fn cmd_sandbox_exec;
 cli_fn cmd_sandbox_cp;
 cli_fn cmd_sandbox_rm;
 cli_fn cmd_sandbox_fork;
+cli_fn cmd_sandbox_network;
 cli_fn cmd_sandbox_pause;
 cli_fn cmd_sandbox_resume;
 cli_fn cmd_sandbox_hibernate;

@@ -142,12 +142,17 @@ static void take_apart(struct core *core, struct sandbox *sb)
 			LOG_STR("error", err_msg(&err)));
 	remove_from_list(core, sb);
 	(void)sandbox_set_state(sb, SANDBOX_DELETED);
+	sandbox_event(sb, "sandbox.deleted",
+		json_pack("{s:I}", "lifetime_seconds",
+			(json_int_t)(clock_real_ms() - sb->created_ms) / 1000));
+	event_log_close(sb->events);
 }
 
 static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 {
 	_cleanup_free_ char *metadata = json_dumps(sb->metadata, JSON_COMPACT);
 	_cleanup_free_ char *env = json_dumps(sb->env, JSON_COMPACT);
+	_cleanup_free_ char *network = json_dumps(sb->network, JSON_COMPACT);
 	const struct store_sandbox row = {
 		.id = sb->id,
 		.template = sb->template,
@@ -155,6 +160,7 @@ static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 		.engine = sb->engine,
 		.metadata = metadata,
 		.env = env,
+		.network = network,
 		.idempotency_key = sb->idempotency_key,
 		.created_ms = sb->created_ms,
 		.ttl_seconds = atomic_load(&sb->ttl_seconds),
@@ -170,7 +176,7 @@ static int put_row(struct core *core, struct sandbox *sb, struct err *err)
 		.boot_mode = boot_mode_name(sb->boot_mode),
 	};
 
-	if (!metadata || !env)
+	if (!metadata || !env || !network)
 		return err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
 	return store_put_sandbox(core->store, &row, err);
 }
@@ -280,6 +286,11 @@ int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_sour
 		LOG_INT("boot_ms", sb->boot_us / 1000),
 		LOG_STR("boot_mode", boot_mode_name(sb->boot_mode)), LOG_STR("engine", sb->engine),
 		LOG_STR("accel", accel_name(sb->accel)));
+	sandbox_event(sb, "sandbox.running",
+		json_pack("{s:s, s:I, s:s, s:s*, s:s*}", "template", sb->template, "boot_ms",
+			(json_int_t)(sb->boot_us / 1000), "boot_mode",
+			boot_mode_name(sb->boot_mode), "from_snapshot", sb->from_snapshot, "parent",
+			sb->parent));
 	return 0;
 }
 
@@ -305,13 +316,15 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 	_cleanup_snapshot_ struct snapshot *snapshot = NULL;
 	struct sandbox_spec own = *spec;
 	struct sandbox_source source = {0};
-	json_t *env;
+	json_t *env, *network;
 	int r;
 
 	if (!spec->from_snapshot) {
 		r = core_load_template(core, spec->template, NULL, &t, err);
 		source.t = t;
-		return r < 0 ? r : create_from(core, spec, &source, ret, err);
+		if (r == 0 && !own.network)
+			own.network = t->network;
+		return r < 0 ? r : create_from(core, &own, &source, ret, err);
 	}
 	snapshot = core_find_snapshot(core, spec->from_snapshot, err);
 	if (!snapshot)
@@ -320,8 +333,12 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 	if (r < 0)
 		return r;
 	own.env = env = snapshot_env(snapshot);
+	network = snapshot_network(snapshot);
+	if (!own.network)
+		own.network = network;
 	r = create_from(core, &own, &source, ret, err);
 	json_decref(env);
+	json_decref(network);
 	snapshot_source_done(snapshot);
 	return r;
 }
@@ -482,6 +499,8 @@ static int open_all(struct core *core, const struct core_config *config, struct 
 	if (r == 0)
 		r = lock_data_dir(core, err);
 	if (r == 0)
+		r = egress_check_host(&config->egress, err);
+	if (r == 0)
 		r = pick_engine(core, config->engine, err);
 	if (r == 0)
 		r = template_set_new(config->template_dir, &core->templates, err);
@@ -512,6 +531,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 
 	core->lock_fd = -1;
 	core->compress_snapshots = config->compress_snapshots;
+	core->egress_host = config->egress;
 	core->data_dir = strdup(config->data_dir);
 	if (!core->data_dir)
 		abort();

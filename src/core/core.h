@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "core/egress.h"
+#include "core/event_log.h"
 #include "core/pool.h"
 #include "core/sandbox_state.h"
 #include "core/stats.h"
@@ -29,7 +31,8 @@ struct core_config {
 	const char *template_dir; /* baked templates */
 	const char *engine;       /* "auto" or an engine's name */
 	unsigned int pool_sizes[_POOL_MAX];
-	bool compress_snapshots; /* that are taken from now on */
+	bool compress_snapshots;   /* that are taken from now on */
+	struct egress_host egress; /* which lives as long as the core */
 };
 
 /* Opens the data folder (one daemon at a time: -EBUSY, ERR_CONFLICT), adopts the sandboxes whose
@@ -42,9 +45,11 @@ struct core *core_free(struct core *core, bool keep);
 
 /* What POST /v1/sandboxes asks for. */
 struct sandbox_spec {
-	const char *template;      /* a name or an alias */
-	const json_t *metadata;    /* object of strings, or NULL; checked by the caller */
-	const json_t *env;         /* object of strings, or NULL; checked by the caller */
+	const char *template;   /* a name or an alias */
+	const json_t *metadata; /* object of strings, or NULL; checked by the caller */
+	const json_t *env;      /* object of strings, or NULL; checked by the caller */
+	const json_t *
+		network; /* see egress.h; or NULL: the template's, the snapshot's; checked by the caller */
 	int64_t ttl_seconds;       /* 0: DEFAULT_TTL_SECONDS */
 	int64_t idle_seconds;      /* 0: DEFAULT_IDLE_SECONDS */
 	bool persistent;           /* hibernated when idle, instead of expiring */
@@ -61,6 +66,7 @@ struct sandbox_info {
 	enum sandbox_state state;
 	char *failure;    /* why it failed, or NULL */
 	json_t *metadata; /* object */
+	json_t *network;  /* its policy: see egress.h */
 	const char *engine;
 	const char *isolation;
 	enum accel accel;
@@ -133,6 +139,27 @@ int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, 
 int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
 	json_t **ret, struct err *err);
 
+/* The same for who only looks: one that is not RUNNING is not woken, but -EHOSTDOWN. */
+int sandbox_peek(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
+	json_t **ret, struct err *err);
+
+/* What its machine takes of the host; -ESRCH where there is none. */
+int sandbox_get_usage(struct sandbox *sb, struct vm_usage *ret);
+
+/* network.c: its policy, a copy; and, unless ret_counters is NULL, what its helper has counted (NULL: it has none now). */
+json_t *sandbox_network(struct sandbox *sb, json_t **ret_counters);
+/* Changes it from now on; checked by the caller. Members that are not given stay. */
+int core_set_network(struct core *core, struct sandbox *sb, const json_t *change, struct err *err);
+
 /* After -EPIPE from a stream: replaces *err by why the sandbox died, waiting briefly for it to be
  * known. Returns the errno. */
 int sandbox_explain(struct sandbox *sb, struct err *err);
+
+/*
+ * Something happened to it: for whoever reads its events (docs/observe.md has the types). Takes the payload's reference (an
+ * object, or NULL). Any thread, with any lock held but core's own: nothing is waited for. A caller whom a guest or a
+ * client can make call often bounds that itself, for the last EVENT_LOG_EVENTS_MAX are kept.
+ */
+void sandbox_event(struct sandbox *sb, const char *type, json_t *payload);
+/* All of them; borrowed. */
+struct event_log *sandbox_events(struct sandbox *sb);

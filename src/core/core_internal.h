@@ -20,6 +20,7 @@ struct keeper {
 struct core {
 	char *data_dir;
 	bool compress_snapshots;
+	struct egress_host egress_host;
 	int lock_fd; /* one daemon at a time */
 	const struct engine_ops *ops;
 	struct engine_info engine;
@@ -67,9 +68,10 @@ void snapshots_close(struct core *core);
 int snapshot_register(struct core *core, const char *work, const struct store_snapshot *row,
 	struct snapshot **ret, struct err *err);
 
-/* Its folder, and the environment of the sandbox that it was taken of (a new reference). */
+/* Its folder, and the environment and the network of the sandbox that it was taken of (new references). */
 const char *snapshot_dir(const struct snapshot *s);
 json_t *snapshot_env(const struct snapshot *s);
+json_t *snapshot_network(const struct snapshot *s);
 
 /* Removes folders that are no snapshot's, and forgets snapshots whose folder is gone. `removed` may be NULL. */
 int snapshots_sweep(struct core *core, core_gc_fn *removed, void *user, struct err *err);

@@ -27,7 +27,8 @@ enum {
 
 struct forking {
 	struct core *core;
-	const struct sandbox *parent;
+	struct sandbox *parent;
+	const json_t *network; /* the parent's policy */
 	const struct fork_spec *spec;
 	const struct sandbox_source *source;
 	struct fork_result *result;
@@ -62,8 +63,7 @@ static json_t *child_metadata(const struct forking *f, unsigned int i)
 }
 
 /* Forks of forks add up. What tells the children of a tree apart comes on top, and does not. */
-static int check_metadata(const struct sandbox *parent, const struct fork_spec *spec,
-	struct err *err)
+static int check_metadata(struct sandbox *parent, const struct fork_spec *spec, struct err *err)
 {
 	const struct fork_spec no_tree = {.metadata = spec->metadata};
 	const struct forking f = {.parent = parent, .spec = &no_tree};
@@ -84,6 +84,7 @@ static void make_child(const struct forking *f, unsigned int i)
 	const struct sandbox_spec spec = {
 		.metadata = metadata,
 		.env = f->parent->env,
+		.network = f->network,
 		.ttl_seconds = atomic_load(&f->parent->ttl_seconds),
 		.idle_seconds = atomic_load(&f->parent->idle_seconds),
 		.persistent = atomic_load(&f->parent->persistent),
@@ -94,10 +95,16 @@ static void make_child(const struct forking *f, unsigned int i)
 	struct sandbox *same; /* only for creates with a key */
 
 	json_decref(metadata);
-	if (core_launch(f->core, sb, f->source, &same, &f->result->errors[i]) == 0)
+	if (core_launch(f->core, sb, f->source, &same, &f->result->errors[i]) == 0) {
 		f->result->children[i] = sb;
-	else
+		sandbox_event(sb, "sandbox.forked",
+			json_pack("{s:s, s:s}", "parent", f->parent->id, "fork_id", f->result->id));
+	} else {
 		sandbox_unref(sb);
+		sandbox_event(f->parent, "fork.child_failed",
+			json_pack("{s:s, s:i, s:s}", "fork_id", f->result->id, "index", (int)i,
+				"error", err_msg(&f->result->errors[i])));
+	}
 	fault_point("fork.child");
 }
 
@@ -191,6 +198,7 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 	const struct capture_spec capture = {.dir = dir, .base = shared, .use = CAPTURE_FORK};
 	struct capture_stats stats = {0};
 	struct sandbox_source source;
+	json_t *network;
 	struct forking f = {.core = core,
 		.parent = sb,
 		.spec = spec,
@@ -213,10 +221,30 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 	if (r < 0)
 		return r;
 	fault_point("fork.captured");
+	sandbox_event(sb, "fork.staged",
+		json_pack("{s:s, s:i, s:f, s:I}", "fork_id", ret->id, "count", (int)spec->count,
+			"pause_ms", (double)ret->pause_us / 1000, "delta_bytes",
+			(json_int_t)ret->delta_bytes));
 	source = (struct sandbox_source){.t = t, .state_dir = dir};
+	f.network = network = sandbox_network(sb, NULL);
 	make_all(&f);
+	json_decref(network);
 	fault_point("fork.made");
 	return settle(core, spec, ret, err);
+}
+
+static void tell_completed(struct sandbox *sb, const struct fork_spec *spec,
+	const struct fork_result *result)
+{
+	json_t *children = json_array();
+
+	for (unsigned int i = 0; i < spec->count; i++) {
+		if (result->children[i])
+			(void)json_array_append_new(children, json_string(result->children[i]->id));
+	}
+	sandbox_event(sb, spec->tree ? "fork_tree.completed" : "fork.completed",
+		json_pack("{s:s, s:i, s:o}", spec->tree ? "tree_id" : "fork_id", result->id,
+			"requested", (int)spec->count, "children", children));
 }
 
 int core_fork(struct core *core, struct sandbox *sb, const struct fork_spec *spec,
@@ -235,12 +263,14 @@ int core_fork(struct core *core, struct sandbox *sb, const struct fork_spec *spe
 	r = fork_from(core, sb, spec, dir, ret, err);
 	(void)fs_remove_tree(dir, NULL); /* best effort: the next start does it */
 	pthread_rwlock_unlock(&core->captures);
-	if (r == 0)
-		log_info("sandbox forked", LOG_STR("sandbox", sb->id),
-			LOG_INT("children", spec->count), LOG_INT("pause_us", ret->pause_us),
-			LOG_INT("delta_bytes", (int64_t)ret->delta_bytes),
-			LOG_INT("took_ms", clock_mono_ms() - start));
-	else
+	if (r < 0) {
 		log_warn("no fork", LOG_STR("sandbox", sb->id), LOG_STR("error", err_msg(err)));
-	return r;
+		return r;
+	}
+	log_info("sandbox forked", LOG_STR("sandbox", sb->id), LOG_INT("children", spec->count),
+		LOG_INT("pause_us", ret->pause_us),
+		LOG_INT("delta_bytes", (int64_t)ret->delta_bytes),
+		LOG_INT("took_ms", clock_mono_ms() - start));
+	tell_completed(sb, spec, ret);
+	return 0;
 }

@@ -31,6 +31,7 @@ void core_wake_keeper(struct core *core)
 static void expire(struct core *core, struct sandbox *sb)
 {
 	log_info("sandbox expired", LOG_STR("sandbox", sb->id));
+	sandbox_event(sb, "sandbox.expired", NULL);
 	pthread_mutex_lock(&core->lock);
 	core->stats.expired++;
 	pthread_mutex_unlock(&core->lock);
@@ -61,7 +62,7 @@ static int64_t see_to_end(struct core *core, struct sandbox *sb)
 	if (!has_machine(state) && state != SANDBOX_FAILED && state != SANDBOX_HIBERNATED)
 		return next;
 	if (has_machine(state))
-		next = sandbox_check_end(sb, core->ops);
+		next = MIN(sandbox_check_end(sb, core->ops), sandbox_check_network(sb));
 	if (atomic_load(&sb->users) > 0)
 		sandbox_touch(sb);
 	expires = sandbox_expires(sb);
@@ -89,6 +90,7 @@ static int64_t see_to_idle(struct core *core, struct sandbox *sb)
 	if (is_busy(sb))
 		return clock_mono_ms() + BUSY_LOOK_MS;
 	log_info("sandbox is idle", LOG_STR("sandbox", sb->id));
+	sandbox_event(sb, "sandbox.idle", NULL);
 	if (core_hibernate(core, sb, &err) == 0)
 		return INT64_MAX;
 	log_warn("can't hibernate a sandbox", LOG_STR("sandbox", sb->id),

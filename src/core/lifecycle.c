@@ -40,9 +40,11 @@ static int pause_it(struct core *core, struct sandbox *sb, struct err *err)
 	/* An error means that nothing has changed. */
 	if (r < 0 && sandbox_state_of(sb) == SANDBOX_PAUSED)
 		(void)sandbox_unpause(sb, core->ops, NULL);
-	if (r == 0)
-		log_info("sandbox paused", LOG_STR("sandbox", sb->id));
-	return r;
+	if (r < 0)
+		return r;
+	log_info("sandbox paused", LOG_STR("sandbox", sb->id));
+	sandbox_event(sb, "sandbox.paused", NULL);
+	return 0;
 }
 
 int core_pause(struct core *core, struct sandbox *sb, struct err *err)
@@ -59,9 +61,11 @@ static int resume_it(struct core *core, struct sandbox *sb, struct err *err)
 
 	if (r == 0)
 		r = sandbox_unpause(sb, core->ops, err);
-	if (r == 0)
-		log_info("sandbox resumed", LOG_STR("sandbox", sb->id));
-	return r;
+	if (r < 0)
+		return r;
+	log_info("sandbox resumed", LOG_STR("sandbox", sb->id));
+	sandbox_event(sb, "sandbox.resumed", NULL);
+	return 0;
 }
 
 int core_resume(struct core *core, struct sandbox *sb, struct err *err)
@@ -76,9 +80,11 @@ static int hibernate_it(struct core *core, struct sandbox *sb, struct err *err)
 {
 	int r = sandbox_hibernate(sb, core->ops, err);
 
-	if (r == 0)
-		log_info("sandbox hibernated", LOG_STR("sandbox", sb->id));
-	return r;
+	if (r < 0)
+		return r;
+	log_info("sandbox hibernated", LOG_STR("sandbox", sb->id));
+	sandbox_event(sb, "sandbox.hibernated", NULL);
+	return 0;
 }
 
 int core_hibernate(struct core *core, struct sandbox *sb, struct err *err)
@@ -105,6 +111,8 @@ static int wake_it(struct core *core, struct sandbox *sb, struct err *err)
 	core_count_boot(core, BOOT_WAKE, sb->boot_us);
 	log_info("sandbox woken", LOG_STR("sandbox", sb->id),
 		LOG_INT("boot_ms", sb->boot_us / 1000));
+	sandbox_event(sb, "sandbox.woken",
+		json_pack("{s:I}", "boot_ms", (json_int_t)(sb->boot_us / 1000)));
 	return 0;
 }
 

@@ -82,8 +82,8 @@ static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, struc
 	return r;
 }
 
-/* To a machine that goes on after a pause: the time, and fresh entropy. */
-static json_t *go_on_request(void)
+/* What is told to a machine that begins or goes on: the time, fresh entropy, and whether it has a way out. */
+static json_t *go_on_request(bool network)
 {
 	uint8_t entropy[ENTROPY_BYTES];
 	char text[sodium_base64_ENCODED_LEN(ENTROPY_BYTES, sodium_base64_VARIANT_ORIGINAL)];
@@ -91,15 +91,20 @@ static json_t *go_on_request(void)
 	randombytes_buf(entropy, sizeof(entropy));
 	(void)sodium_bin2base64(text, sizeof(text), entropy, sizeof(entropy),
 		sodium_base64_VARIANT_ORIGINAL);
-	return json_pack("{s:s, s:I, s:s}", "op", "resume", "time_ns", (json_int_t)clock_real_ns(),
-		"entropy", text);
+	return json_pack("{s:s, s:I, s:s, s:b}", "op", "resume", "time_ns",
+		(json_int_t)clock_real_ns(), "entropy", text, "network", network);
+}
+
+json_t *sandbox_go_on_request(struct sandbox *sb)
+{
+	return go_on_request(sandbox_has_network(sb));
 }
 
 /*
  * Sets the time of a machine that runs. It is old by as long as the call takes at most: where that is long, because many
  * machines start at once, it is set again, yet not for longer than `timeout_ms` in all.
  */
-static int set_clock(struct link *link, int64_t timeout_ms, struct err *err)
+static int set_clock(struct sandbox *sb, struct link *link, int64_t timeout_ms, struct err *err)
 {
 	int64_t deadline = clock_mono_ms() + timeout_ms;
 	int r = 0;
@@ -109,7 +114,7 @@ static int set_clock(struct link *link, int64_t timeout_ms, struct err *err)
 
 		if (start >= deadline)
 			break;
-		r = link_call(link, go_on_request(), deadline - start, -1, NULL, err);
+		r = link_call(link, sandbox_go_on_request(sb), deadline - start, -1, NULL, err);
 		if (clock_mono_ms() - start <= CLOCK_SLACK_MS)
 			break;
 	}
@@ -121,7 +126,7 @@ json_t *sandbox_identity_request(const char *id, const json_t *env)
 	uint8_t machine_id[16];
 	char machine_id_text[2 * sizeof(machine_id) + 1];
 	char hostname[32];
-	json_t *request = go_on_request();
+	json_t *request = go_on_request(true);
 
 	randombytes_buf(machine_id, sizeof(machine_id));
 	str_hex(machine_id_text, machine_id, sizeof(machine_id));
@@ -129,6 +134,21 @@ json_t *sandbox_identity_request(const char *id, const json_t *env)
 	(void)json_object_set_new(request, "hostname", json_string(hostname));
 	(void)json_object_set_new(request, "machine_id", json_string(machine_id_text));
 	(void)json_object_set_new(request, "env", env ? json_deep_copy(env) : json_object());
+	return request;
+}
+
+/* The same to a machine that was restored. */
+static json_t *restored_request(struct sandbox *sb, const struct sandbox_source *source,
+	bool new_identity)
+{
+	json_t *request = new_identity ? sandbox_identity_request(sb->id, sb->env)
+				       : sandbox_go_on_request(sb);
+
+	if (new_identity)
+		(void)json_object_set_new(request, "network",
+			json_boolean(sandbox_has_network(sb)));
+	if (source->state_dir) /* a template's has no connections */
+		(void)json_object_set_new(request, "new_network", json_true());
 	return request;
 }
 
@@ -180,12 +200,14 @@ static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine
 		r = ops->load(vm, &spec, err);
 	asked_ms = clock_mono_ms();
 	if (r == 0)
-		r = link_call(sb->link,
-			new_identity ? sandbox_identity_request(sb->id, sb->env) : go_on_request(),
+		r = link_call(sb->link, restored_request(sb, source, new_identity),
 			RESUME_TIMEOUT_MS, -1, NULL, err);
 	/* As a rule the request waited until the machine was loaded: its time was old by then. */
 	if (r == 0 && clock_mono_ms() - asked_ms > CLOCK_SLACK_MS)
-		r = set_clock(sb->link, RESUME_TIMEOUT_MS, err);
+		r = set_clock(sb, sb->link, RESUME_TIMEOUT_MS, err);
+	/* Its process has set up its card by now. */
+	if (r == 0)
+		r = sandbox_start_network(sb, err);
 	if (r == -EPIPE)
 		explain_boot_failure(sb, ops, err);
 	return r;
@@ -300,7 +322,7 @@ static void go_on(struct sandbox *sb)
 	link = sb->link ? link_ref(sb->link) : NULL;
 	pthread_mutex_unlock(&sb->lock);
 	fault_point("machine.goes_on");
-	if (link && set_clock(link, GO_ON_TIMEOUT_MS, &err) < 0)
+	if (link && set_clock(sb, link, GO_ON_TIMEOUT_MS, &err) < 0)
 		log_warn("the clock was not set", LOG_STR("sandbox", sb->id),
 			LOG_STR("error", err_msg(&err)));
 	link_unref(link);
@@ -462,11 +484,13 @@ int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_
 	if (r < 0)
 		return r;
 	r = attach(sb, hub, vm, NULL, true, err);
+	if (r == 0)
+		r = sandbox_adopt_network(sb, err);
 	/* The earlier daemon may have died while the machine stood still for a capture. */
 	if (r == 0)
 		r = ops->unpause(vm, err);
 	if (r == 0)
-		r = set_clock(sb->link, ADOPT_TIMEOUT_MS, err);
+		r = set_clock(sb, sb->link, ADOPT_TIMEOUT_MS, err);
 	if (r == 0 && sb->registered == SANDBOX_PAUSED)
 		r = ops->pause(vm, err);
 	return r;
@@ -480,6 +504,7 @@ void sandbox_detach(struct sandbox *sb, bool keep, const char *why)
 	pthread_mutex_lock(&sb->teardown);
 	sb->end_watch = link_hub_unwatch(sb->end_watch);
 	sb->console_watch = link_hub_unwatch(sb->console_watch);
+	sandbox_end_network(sb, keep);
 	pthread_mutex_lock(&sb->lock);
 	link = sb->link;
 	sb->link = NULL;

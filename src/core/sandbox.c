@@ -63,6 +63,7 @@ static struct sandbox *alloc(struct core *core, const char *data_dir, const char
 	sb->isolation = engine->isolation;
 	if (asprintf(&sb->dir, "%s/sandboxes/%s", data_dir, id) < 0)
 		abort();
+	sb->events = event_log_new(sb->dir);
 	(void)pthread_mutex_init(&sb->lock, NULL); /* these never fail on Linux */
 	(void)pthread_mutex_init(&sb->teardown, NULL);
 	(void)pthread_mutex_init(&sb->op, NULL);
@@ -85,6 +86,7 @@ struct sandbox *sandbox_new(struct core *core, const char *data_dir, const struc
 	sb->version = xstrdup(t->version);
 	sb->metadata = spec->metadata ? json_deep_copy(spec->metadata) : json_object();
 	sb->env = spec->env ? json_deep_copy(spec->env) : json_object();
+	sb->network = spec->network ? json_deep_copy(spec->network) : json_object();
 	if (spec->idempotency_key)
 		sb->idempotency_key = xstrdup(spec->idempotency_key);
 	sb->created_ms = clock_real_ms();
@@ -130,6 +132,7 @@ struct sandbox *sandbox_from_row(struct core *core, const char *data_dir,
 	sb->version = xstrdup(row->version);
 	sb->metadata = load_object(row->metadata);
 	sb->env = load_object(row->env);
+	sb->network = load_object(row->network);
 	if (row->idempotency_key)
 		sb->idempotency_key = xstrdup(row->idempotency_key);
 	if (row->failure)
@@ -161,7 +164,7 @@ struct sandbox *sandbox_unref(struct sandbox *sb)
 {
 	if (!sb || atomic_fetch_sub(&sb->refs, 1) > 1)
 		return NULL;
-	assert(!sb->vm && !sb->link);
+	assert(!sb->vm && !sb->link && !sb->egress);
 	free(sb->dir);
 	free(sb->template);
 	free(sb->version);
@@ -171,6 +174,8 @@ struct sandbox *sandbox_unref(struct sandbox *sb)
 	free(sb->from_snapshot);
 	json_decref(sb->metadata);
 	json_decref(sb->env);
+	json_decref(sb->network);
+	event_log_free(sb->events);
 	pthread_mutex_destroy(&sb->lock);
 	pthread_mutex_destroy(&sb->teardown);
 	pthread_mutex_destroy(&sb->op);
@@ -213,6 +218,16 @@ void sandbox_use_end(struct sandbox *sb)
 {
 	sandbox_touch(sb); /* first: the keeper may look in between */
 	atomic_fetch_sub(&sb->users, 1);
+}
+
+void sandbox_event(struct sandbox *sb, const char *type, json_t *payload)
+{
+	event_log_add(sb->events, type, payload);
+}
+
+struct event_log *sandbox_events(struct sandbox *sb)
+{
+	return sb->events;
 }
 
 /* ---- state ---- */
@@ -288,6 +303,7 @@ void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
 	memcpy(ret->id, sb->id, sizeof(ret->id));
 	pthread_mutex_lock(&sb->lock);
 	ret->state = sb->state;
+	ret->network = json_deep_copy(sb->network);
 	ret->failure = sb->failure ? xstrdup(sb->failure) : NULL;
 	ret->boot_ms = sb->boot_us / 1000;
 	ret->boot_mode = sb->boot_mode;
@@ -302,6 +318,7 @@ void sandbox_info_done(struct sandbox_info *info)
 	free(info->parent);
 	free(info->from_snapshot);
 	json_decref(info->metadata);
+	json_decref(info->network);
 	*info = (struct sandbox_info){0};
 }
 
@@ -320,6 +337,7 @@ bool sandbox_fail(struct sandbox *sb, const char *why)
 	/* `failure` does not change any more. */
 	sandbox_detach(sb, false, sb->failure);
 	core_note_failure(sb->core, sb);
+	sandbox_event(sb, "vm.died", json_pack("{s:s}", "reason", sb->failure));
 	return true;
 }
 
@@ -374,10 +392,10 @@ int sandbox_open(struct sandbox *sb, json_t *request, struct link_stream **ret, 
 	return r == -EPIPE ? sandbox_explain(sb, err) : r;
 }
 
-int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
-	json_t **ret, struct err *err)
+/* Takes the link's reference, which may be NULL with *err filled. */
+static int call_on(struct sandbox *sb, struct link *link, json_t *request, int64_t timeout_ms,
+	int hangup_fd, json_t **ret, struct err *err)
 {
-	struct link *link = take_link(sb, err);
 	int r;
 
 	if (!link) {
@@ -387,6 +405,30 @@ int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int ha
 	r = link_call(link, request, timeout_ms, hangup_fd, ret, err);
 	link_unref(link);
 	return r == -EPIPE ? sandbox_explain(sb, err) : r;
+}
+
+int sandbox_call(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
+	json_t **ret, struct err *err)
+{
+	return call_on(sb, take_link(sb, err), request, timeout_ms, hangup_fd, ret, err);
+}
+
+int sandbox_peek(struct sandbox *sb, json_t *request, int64_t timeout_ms, int hangup_fd,
+	json_t **ret, struct err *err)
+{
+	enum sandbox_state state;
+
+	return call_on(sb, running_link(sb, &state, err), request, timeout_ms, hangup_fd, ret, err);
+}
+
+int sandbox_get_usage(struct sandbox *sb, struct vm_usage *ret)
+{
+	int r;
+
+	pthread_mutex_lock(&sb->lock); /* the handle is freed after it was taken away under it */
+	r = sb->vm ? vm_get_usage(sb->vm, ret) : -ESRCH;
+	pthread_mutex_unlock(&sb->lock);
+	return r;
 }
 
 int sandbox_explain(struct sandbox *sb, struct err *err)

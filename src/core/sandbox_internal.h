@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 
 #include "core/core.h"
+#include "core/egress.h"
+#include "core/event_log.h"
 #include "core/pool.h"
 
 /* From the end of a machine's link to the end of its process. */
@@ -26,9 +28,10 @@ struct sandbox {
 	enum accel accel;
 	unsigned int cpus;
 	uint64_t memory_bytes;
-	int64_t created_ms;  /* wall clock */
-	char *parent;        /* owned; id of the sandbox that it was forked from, or NULL */
-	char *from_snapshot; /* owned, or NULL */
+	int64_t created_ms;       /* wall clock */
+	char *parent;             /* owned; id of the sandbox that it was forked from, or NULL */
+	char *from_snapshot;      /* owned, or NULL */
+	struct event_log *events; /* owned; with a lock of its own */
 
 	atomic_uint refs;
 	atomic_llong ttl_seconds;
@@ -39,6 +42,7 @@ struct sandbox {
 	struct sandbox *next;      /* under core->lock */
 
 	atomic_bool ended;      /* the machine's process has ended: the keeper sees to it */
+	atomic_bool offline;    /* its egress helper has ended: likewise */
 	atomic_llong broken_ms; /* since when (clock_mono_ms()) its link is dead; 0: it is not */
 	char broken_why[256];   /* written once, before `broken_ms` */
 
@@ -52,6 +56,8 @@ struct sandbox {
 	char *failure;                 /* owned, or NULL */
 	struct vm *vm;                 /* owned; NULL once the machine is gone */
 	struct link *link;             /* a reference; NULL likewise */
+	struct egress *egress;         /* owned; NULL likewise, and where there is no way out */
+	json_t *network;               /* owned; its policy: see egress.h */
 	struct link_watch *end_watch;
 	struct link_watch *console_watch;
 	int64_t boot_us;
@@ -88,8 +94,10 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 	const struct sandbox_source *source, struct spare *spare, struct err *err);
 /* Whether its machine can be a spare that waits for a state of its template's memory. */
 bool sandbox_source_fits_spare(const struct sandbox_source *source);
-/* What makes a machine the one of that id; env may be NULL. */
+/* What makes a machine the one of that id, with a way out; env may be NULL. */
 json_t *sandbox_identity_request(const char *id, const json_t *env);
+/* To a machine that goes on after a pause: the time, fresh entropy, and whether it has a way out. */
+json_t *sandbox_go_on_request(struct sandbox *sb);
 /* Takes over the running machine. */
 int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
 	struct err *err);
@@ -116,6 +124,16 @@ int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err
 int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
 int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
 	const struct template *t, struct err *err);
+
+/* network.c: starts the helper of a machine that was just started, or finds that of one that was adopted, if it has a way out. `vm` is
+ * set. */
+int sandbox_start_network(struct sandbox *sb, struct err *err);
+int sandbox_adopt_network(struct sandbox *sb, struct err *err);
+/* For who takes the machine apart; keep: the helper stays with it. */
+void sandbox_end_network(struct sandbox *sb, bool keep);
+bool sandbox_has_network(struct sandbox *sb);
+/* Starts the helper anew when it has ended. Returns when to look again, as sandbox_check_end(). */
+int64_t sandbox_check_network(struct sandbox *sb);
 
 /* It is used now. */
 void sandbox_touch(struct sandbox *sb);

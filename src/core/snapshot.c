@@ -38,7 +38,7 @@ struct snapshot {
 	struct snapshot *next; /* under core->lock */
 	/* Fixed, owned: */
 	char *dir;
-	char *id, *sandbox_id, *template, *version, *engine, *env, *accel, *hash;
+	char *id, *sandbox_id, *template, *version, *engine, *env, *network, *accel, *hash;
 	int64_t created_ms, pause_us;
 	unsigned int cpus;
 	uint64_t memory_bytes, delta_bytes, size_bytes;
@@ -73,6 +73,7 @@ static struct snapshot *snapshot_new(const struct core *core, const struct store
 	s->version = xstrdup(row->version);
 	s->engine = xstrdup(row->engine);
 	s->env = xstrdup(row->env);
+	s->network = xstrdup(row->network);
 	s->accel = xstrdup(row->accel);
 	s->hash = xstrdup(row->hash);
 	s->created_ms = row->created_ms;
@@ -89,11 +90,21 @@ const char *snapshot_dir(const struct snapshot *s)
 	return s->dir;
 }
 
+static json_t *load_object(const char *text)
+{
+	json_t *json = json_loads(text, 0, NULL);
+
+	return json ? json : json_object();
+}
+
 json_t *snapshot_env(const struct snapshot *s)
 {
-	json_t *env = json_loads(s->env, 0, NULL);
+	return load_object(s->env);
+}
 
-	return env ? env : json_object();
+json_t *snapshot_network(const struct snapshot *s)
+{
+	return load_object(s->network);
 }
 
 struct snapshot *snapshot_ref(struct snapshot *s)
@@ -113,6 +124,7 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 	free(s->version);
 	free(s->engine);
 	free(s->env);
+	free(s->network);
 	free(s->accel);
 	free(s->hash);
 	pthread_rwlock_destroy(&s->use);
@@ -326,13 +338,16 @@ static int snapshot_to(struct core *core, struct sandbox *sb, const char *id, co
 	struct snapshot **ret, struct err *err)
 {
 	_cleanup_template_ struct template *t = NULL;
-	_cleanup_free_ char *env = json_dumps(sb->env, JSON_COMPACT);
+	_cleanup_free_ char *env = json_dumps(sb->env, JSON_COMPACT), *network = NULL;
+	json_t *policy = sandbox_network(sb, NULL);
 	const struct capture_spec capture = {.dir = work, .use = CAPTURE_SNAPSHOT};
 	char hash[STATE_HASH_SIZE];
 	struct capture_stats stats = {0};
 	struct store_snapshot row;
 	int r = core_load_template(core, sb->template, sb->version, &t, err);
 
+	network = json_dumps(policy, JSON_COMPACT);
+	json_decref(policy);
 	if (r == 0)
 		r = core_capture(core, sb, &capture, &stats, err);
 	if (r == 0)
@@ -346,6 +361,7 @@ static int snapshot_to(struct core *core, struct sandbox *sb, const char *id, co
 		.version = sb->version,
 		.engine = sb->engine,
 		.env = env ? env : "{}",
+		.network = network ? network : "{}",
 		.accel = accel_name(sb->accel),
 		.hash = hash,
 		.created_ms = clock_real_ms(),
@@ -380,6 +396,10 @@ int core_snapshot(struct core *core, struct sandbox *sb, struct snapshot **ret, 
 		LOG_INT("pause_us", (*ret)->pause_us),
 		LOG_INT("delta_bytes", (int64_t)(*ret)->delta_bytes),
 		LOG_INT("took_ms", clock_mono_ms() - start));
+	sandbox_event(sb, "snapshot.created",
+		json_pack("{s:s, s:f, s:I}", "snapshot_id", id, "pause_ms",
+			(double)(*ret)->pause_us / 1000, "delta_bytes",
+			(json_int_t)(*ret)->delta_bytes));
 	return 0;
 }
 

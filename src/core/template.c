@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/fs.h"
 #include "base/limits.h"
+#include "core/egress.h"
 
 enum {
 	MANIFEST_BYTES_MAX = 64 << 10,
@@ -56,6 +57,7 @@ struct template *template_free(struct template *t)
 	free(t->engine_version);
 	free(t->kernel);
 	json_decref(t->languages);
+	json_decref(t->network);
 	free(t->image.dir);
 	free(t->image.cpu_model);
 	free(t);
@@ -132,6 +134,7 @@ static bool parse_manifest(const json_t *m, struct template *t)
 	t->engine_version = dup_string(m, "engine_version");
 	t->kernel = dup_string(m, "kernel");
 	t->languages = dup_strings(m, "languages");
+	t->network = json_incref(json_object_get(m, "network"));
 	t->image.cpu_model = dup_string(m, "cpu_model");
 	t->size_bytes = (uint64_t)integer(m, "size_bytes");
 	t->disk_bytes = (uint64_t)integer(m, "disk_bytes");
@@ -139,11 +142,11 @@ static bool parse_manifest(const json_t *m, struct template *t)
 	t->image.cpus = (unsigned int)cpus;
 	t->image.memory_bytes = (uint64_t)memory;
 	t->image.tsc_khz = (uint64_t)tsc_khz;
-	return t->name && t->version && t->description && t->engine && t->engine_version &&
-		t->image.cpu_model && accel && accel_from_name(accel, &t->image.accel) == 0 &&
-		cpus >= 1 && cpus <= 64 && memory >= (int64_t)MIB(64) &&
-		memory <= (int64_t)1 << 40 && tsc_khz >= 0 && t->size_bytes <= INT64_MAX &&
-		t->disk_bytes <= INT64_MAX;
+	return (!t->network || egress_check(t->network, NULL) == 0) && t->name && t->version &&
+		t->description && t->engine && t->engine_version && t->image.cpu_model && accel &&
+		accel_from_name(accel, &t->image.accel) == 0 && cpus >= 1 && cpus <= 64 &&
+		memory >= (int64_t)MIB(64) && memory <= (int64_t)1 << 40 && tsc_khz >= 0 &&
+		t->size_bytes <= INT64_MAX && t->disk_bytes <= INT64_MAX;
 }
 
 /* `version` may be "current". */

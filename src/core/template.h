@@ -20,7 +20,7 @@ enum { TEMPLATE_NAME_MAX = 63 };
 
 /* The format of manifests and of what lies beside them, and what bakes them: a template of another
  * format is refused with the advice to build it again. */
-enum { TEMPLATE_FORMAT = 2 };
+enum { TEMPLATE_FORMAT = 3 };
 
 /* clang-format off: it takes the word for C++'s. */
 struct template
@@ -32,6 +32,7 @@ struct template
 	char *engine;         /* name of the engine that baked it */
 	char *engine_version; /* device states are good for one version only */
 	char *kernel;         /* language of its warm kernel, or NULL */
+	json_t *network;      /* what sandboxes get that ask for none, or NULL: see egress.h */
 	json_t *languages; /* array of names: what sessions can be opened in; empty without a kernel */
 	uint64_t size_bytes; /* what it takes on the disk */
 	uint64_t disk_bytes; /* size of the writable disk */

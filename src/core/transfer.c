@@ -123,14 +123,15 @@ static json_t *make_manifest(const struct core *core, const struct snapshot *s,
 	json_t *m;
 
 	snapshot_get_info(s, &info);
-	m = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o}",
+	m = json_pack(
+		"{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o}",
 		"format", FORMAT, "sandbox_id", info.sandbox_id, "template", info.template,
 		"version", info.version, "rootfs", root, "engine", core->engine.name,
 		"engine_version", core->engine.version, "accel", accel_name(image->accel),
 		"cpu_model", image->cpu_model, "cpus", (int)image->cpus, "memory_bytes",
 		(json_int_t)image->memory_bytes, "tsc_khz", (json_int_t)image->tsc_khz,
 		"created_ms", (json_int_t)info.created_ms, "pause_us", (json_int_t)info.pause_us,
-		"env", snapshot_env(s));
+		"env", snapshot_env(s), "network", snapshot_network(s));
 	if (image->accel == ACCEL_KVM) {
 		_cleanup_free_ char *features = cpu_features();
 
@@ -284,8 +285,10 @@ static int check_manifest(const json_t *m, const uint64_t sizes[_STATE_MEMBER_MA
 	if (!template_name_ok(text(m, "template")) ||
 		!all_of(text(m, "version"), "0123456789abcdef", VERSION_CHARS_MAX) ||
 		!all_of(text(m, "sandbox_id"), "0123456789abcdef-", SANDBOX_ID_SIZE - 1) ||
-		!env_ok(json_object_get(m, "env")) || number(m, "created_ms") < 0 ||
-		number(m, "pause_us") < 0 || sizes[STATE_DEVICES] > DEVICES_BYTES_MAX)
+		!env_ok(json_object_get(m, "env")) ||
+		egress_check(json_object_get(m, "network"), NULL) < 0 ||
+		number(m, "created_ms") < 0 || number(m, "pause_us") < 0 ||
+		sizes[STATE_DEVICES] > DEVICES_BYTES_MAX)
 		return err_set(err, ERR_INVALID, -EPROTO,
 			"this is no snapshot file: its manifest is wrong");
 	return 0;
@@ -421,6 +424,7 @@ static int put_row(struct snapshot_import *import, const char *hash, struct snap
 {
 	const json_t *m = import->manifest;
 	_cleanup_free_ char *env = json_dumps(json_object_get(m, "env"), JSON_COMPACT);
+	_cleanup_free_ char *network = json_dumps(json_object_get(m, "network"), JSON_COMPACT);
 	const struct store_snapshot row = {
 		.id = import->id,
 		.sandbox_id = text(m, "sandbox_id"),
@@ -428,6 +432,7 @@ static int put_row(struct snapshot_import *import, const char *hash, struct snap
 		.version = import->t->version,
 		.engine = import->core->engine.name,
 		.env = env ? env : "{}",
+		.network = network ? network : "{}",
 		.accel = accel_name(import->t->image.accel),
 		.hash = hash,
 		.created_ms = MIN(number(m, "created_ms"), clock_real_ms()),

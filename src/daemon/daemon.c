@@ -143,6 +143,7 @@ static int start(struct daemon *d, const struct serve_config *config, struct err
 				     .engine = config->engine,
 				     .compress_snapshots =
 					     strcmp(config->snapshot_compression, "zstd") == 0,
+				     .egress = {config->egress_allow, config->egress_deny},
 				     .pool_sizes = {[POOL_PRESPAWN] = config->prespawn,
 					     [POOL_WARM] = config->warm}},
 			&d->core, err);

@@ -8,8 +8,10 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/spawn.h"
+#include "engine/process_stat.h"
 
 static const char *const accel_names[] = {
 	[ACCEL_KVM] = "kvm",
@@ -60,6 +62,30 @@ bool vm_drain_console(struct vm *vm)
 		vm->console_len = keep + len;
 	}
 	return true;
+}
+
+int vm_get_usage(const struct vm *vm, struct vm_usage *ret)
+{
+	int64_t hz = sysconf(_SC_CLK_TCK);
+	struct process_stat stat;
+	struct timespec now;
+	int r = process_stat_read(vm->pid, &stat);
+
+	if (r < 0)
+		return r;
+	if (spawn_ended(vm->pidfd, 0)) /* the pid may be another's */
+		return -ESRCH;
+	(void)clock_gettime(CLOCK_BOOTTIME, &now); /* it is always there */
+	*ret = (struct vm_usage){
+		.pid = vm->pid,
+		.uptime_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 -
+			(int64_t)stat.started_ticks * 1000 / hz,
+		.cpu_ms = (int64_t)stat.cpu_ticks * 1000 / hz,
+		.rss_bytes = stat.rss_pages * (uint64_t)sysconf(_SC_PAGESIZE),
+		.vsz_bytes = stat.vsz_bytes,
+		.threads = (unsigned int)stat.threads,
+	};
+	return 0;
 }
 
 int vm_move(struct vm *vm, const char *dir, struct err *err)

@@ -115,6 +115,12 @@ struct engine_ops {
 	int (*save_memory)(struct vm *vm, uint64_t memory_bytes, const char *base, const char *path,
 		uint64_t *ret_bytes, struct err *err);
 
+	/*
+	 * Connects to the network card of a machine that runs: a socket on which each datagram is an Ethernet frame. The latest
+	 * one counts; frames that the guest sends without any are lost. It does not tell when the machine ends.
+	 */
+	int (*open_network)(struct vm *vm, int *ret_fd, struct err *err);
+
 	/* Why the process ended, for people ("guest kernel panic: …"). After vm_reap(), and with nobody else who
 	 * reads the console. */
 	void (*why_dead)(struct vm *vm, char *msg, size_t size);
@@ -152,6 +158,17 @@ int vm_take_link(struct vm *vm);
  * next time where there is very much of it. The console must be read, or the guest's kernel waits for its own
  * messages to be taken. False at its end. */
 bool vm_drain_console(struct vm *vm);
+
+/* What its process takes of the host. -ESRCH when it has ended. */
+struct vm_usage {
+	pid_t pid;
+	int64_t uptime_ms;
+	int64_t cpu_ms; /* of all its threads, since its start */
+	uint64_t rss_bytes;
+	uint64_t vsz_bytes;
+	unsigned int threads;
+};
+int vm_get_usage(const struct vm *vm, struct vm_usage *ret);
 
 /* Renames its folder. */
 int vm_move(struct vm *vm, const char *dir, struct err *err);

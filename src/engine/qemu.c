@@ -14,6 +14,10 @@
  * QEMU as descriptors. So they can be connected before QEMU has started, nobody waits for a path to
  * appear, and a later daemon connects to the same names.
  *
+ * The network card is a socket of datagrams, `network.sock`, from which QEMU sends to `card.sock`, by name and whoever has that
+ * now: so a helper may end and be followed by another. (A stream, in QEMU 7.2, has no connection yet when an
+ * early guest sends its first frame, and falls over that.)
+ *
  * The device set is fixed by the bake: a restored machine must have the same, in the same order. Change
  * it only together with TEMPLATE_FORMAT.
  *
@@ -39,9 +43,11 @@
 #include "base/str.h"
 #include "engine/engine.h"
 #include "engine/memory_delta.h"
+#include "engine/process_stat.h"
 #include "engine/qemu_probe.h"
 #include "engine/qmp.h"
 #include "engine/unix_socket.h"
+#include "proto/guest_net.h"
 
 enum {
 	QMP_TIMEOUT_MS = 30000,
@@ -216,6 +222,11 @@ static void add_devices(struct args *a, const struct vm_spec *spec)
 	add(a, "virtio-rng-device");
 	add(a, "-device");
 	add(a, "virtio-serial-device,max_ports=2");
+	add(a, "-netdev");
+	add(a, "dgram,id=network,local.type=unix,local.path=network.sock,remote.type=unix,remote.path=card.sock");
+	add(a, "-device");
+	addf(a, "virtio-net-device,netdev=network,mac=%s,host_mtu=%d", GUEST_NET_MAC_TEXT,
+		GUEST_NET_MTU);
 	add(a, "-chardev");
 	addf(a, "socket,id=link,fd=%d,server=on,wait=off", FD_LINK);
 	add(a, "-device");
@@ -254,40 +265,19 @@ static void add_start(struct args *a, const struct vm_spec *spec)
 	}
 }
 
-/* Field 22 of /proc/PID/stat: when the process started. With the pid, it names one process. */
-static int start_time(pid_t pid, uint64_t *ret)
-{
-	_cleanup_close_ int fd = -1;
-	char text[1024], *p, *save = NULL;
-	ssize_t n;
-
-	(void)snprintf(text, sizeof(text), "/proc/%d/stat", (int)pid);
-	fd = open(text, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return -ESRCH;
-	text[n] = '\0';
-	p = strrchr(text, ')'); /* the command's name may hold anything */
-	if (!p)
-		return -EPROTO;
-	p = strtok_r(p + 1, " ", &save);
-	for (int field = 3; p && field < 22; field++)
-		p = strtok_r(NULL, " ", &save);
-	return p ? parse_u64(p, 0, UINT64_MAX, ret) : -EPROTO;
-}
-
 /* What a later daemon needs to find the vm again. */
 static int write_vm_json(const struct vm *vm, struct err *err)
 {
 	_cleanup_free_ char *path = fs_join(vm->dir, "vm.json");
 	_cleanup_free_ char *text = NULL;
-	uint64_t started;
-	int r = start_time(vm->pid, &started);
+	struct process_stat stat;
+	int r = process_stat_read(vm->pid, &stat);
 
 	if (r < 0)
 		return err_set_errno(err, r, "QEMU ended at once");
 	if (asprintf(&text, "{\"engine\":\"qemu\",\"accel\":\"%s\",\"pid\":%d,\"started\":%llu}\n",
-		    accel_name(vm->accel), (int)vm->pid, (unsigned long long)started) < 0)
+		    accel_name(vm->accel), (int)vm->pid,
+		    (unsigned long long)stat.started_ticks) < 0)
 		abort();
 	return fs_write_atomic(path, text, strlen(text), 0600, err);
 }
@@ -309,8 +299,8 @@ static struct vm *new_vm(const char *dir, enum accel accel)
 
 static int connect_vm(struct vm *vm, int dir_fd, struct err *err)
 {
-	vm->link_fd = unix_connect(dir_fd, "link.sock");
-	vm->console_fd = unix_connect(dir_fd, "console.sock");
+	vm->link_fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
+	vm->console_fd = unix_connect(dir_fd, "console.sock", SOCK_STREAM);
 	if (vm->link_fd < 0 || vm->console_fd < 0)
 		return err_set(err, ERR_ENGINE, vm->link_fd < 0 ? vm->link_fd : vm->console_fd,
 			"can't reach QEMU's sockets");
@@ -321,7 +311,7 @@ static int connect_vm(struct vm *vm, int dir_fd, struct err *err)
 static int listen_anew(int dir_fd, const char *name)
 {
 	(void)unlinkat(dir_fd, name, 0); /* as a rule there is none */
-	return unix_listen(dir_fd, name);
+	return unix_listen(dir_fd, name, SOCK_STREAM);
 }
 
 static int open_fds(const struct vm_spec *spec, int dir_fd, int fds[_FD_MAX], int *ret_log_fd,
@@ -514,8 +504,9 @@ static bool works_in(pid_t pid, const struct stat *dir)
 static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
 {
 	_cleanup_close_ int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	uint64_t started = 0, now;
+	uint64_t started = 0;
 	enum accel accel = ACCEL_TCG;
+	struct process_stat now;
 	struct stat st;
 	struct vm *vm;
 	pid_t pid = 0;
@@ -530,7 +521,8 @@ static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
 	vm->pid = pid;
 	vm->pidfd = pidfd_open(pid, 0);
 	/* The pid may be another process by now; once the pidfd is open it can't change any more. */
-	if (vm->pidfd < 0 || start_time(pid, &now) < 0 || now != started || !works_in(pid, &st))
+	if (vm->pidfd < 0 || process_stat_read(pid, &now) < 0 || now.started_ticks != started ||
+		!works_in(pid, &st))
 		r = err_set(err, ERR_ENGINE, -ESRCH, "its QEMU has ended");
 	if (r == 0)
 		r = connect_vm(vm, dir_fd, err);
@@ -685,6 +677,21 @@ static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 	}
 }
 
+static int qemu_open_network(struct vm *vm, int *ret_fd, struct err *err)
+{
+	_cleanup_close_ int dir_fd = open(vm->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	if (dir_fd >= 0)
+		(void)unlinkat(dir_fd, "card.sock", 0); /* of a helper that has ended */
+	fd = dir_fd < 0 ? -errno : unix_pair_up(dir_fd, "card.sock", "network.sock");
+	if (fd < 0)
+		return err_set(err, ERR_ENGINE, fd, "can't reach the machine's network card: %s",
+			strerror(-fd));
+	*ret_fd = fd;
+	return 0;
+}
+
 static void qemu_free(struct vm *vm)
 {
 	struct qemu_vm *q = (struct qemu_vm *)vm;
@@ -707,6 +714,7 @@ const struct engine_ops qemu_ops = {
 	.unpause = qemu_unpause,
 	.save_devices = qemu_save_devices,
 	.save_memory = qemu_save_memory,
+	.open_network = qemu_open_network,
 	.why_dead = qemu_why_dead,
 	.free = qemu_free,
 };

@@ -124,7 +124,7 @@ int qmp_open(struct qmp *qmp, int dir_fd, const char *name, struct err *err)
 	int r;
 
 	*qmp = (struct qmp){.fd = -1, .in = buf_init(2 * LINE_BYTES_MAX)};
-	r = unix_connect(dir_fd, name);
+	r = unix_connect(dir_fd, name, SOCK_STREAM);
 	if (r >= 0) {
 		qmp->fd = r;
 		r = next_object(qmp, clock_mono_ms() + GREETING_TIMEOUT_MS, &greeting);

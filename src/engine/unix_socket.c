@@ -19,10 +19,10 @@ static struct sockaddr_un address(int dir_fd, const char *name)
 	return sa;
 }
 
-int unix_listen(int dir_fd, const char *name)
+int unix_listen(int dir_fd, const char *name, int type)
 {
 	struct sockaddr_un sa = address(dir_fd, name);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
@@ -35,14 +35,31 @@ int unix_listen(int dir_fd, const char *name)
 	return fd;
 }
 
-int unix_connect(int dir_fd, const char *name)
+int unix_connect(int dir_fd, const char *name, int type)
 {
 	struct sockaddr_un sa = address(dir_fd, name);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
+		int r = -errno;
+
+		(void)close(fd);
+		return r;
+	}
+	return fd;
+}
+
+int unix_pair_up(int dir_fd, const char *own, const char *other)
+{
+	struct sockaddr_un from = address(dir_fd, own), to = address(dir_fd, other);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0 ||
+		connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
 		int r = -errno;
 
 		(void)close(fd);

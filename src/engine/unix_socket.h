@@ -5,8 +5,11 @@
  */
 #pragma once
 
-/* A listening, CLOEXEC stream socket, or a negative errno. */
-int unix_listen(int dir_fd, const char *name);
+/* A listening, CLOEXEC socket of that type (SOCK_STREAM, SOCK_SEQPACKET), or a negative errno. */
+int unix_listen(int dir_fd, const char *name, int type);
 
-/* A connected, CLOEXEC stream socket, or a negative errno. */
-int unix_connect(int dir_fd, const char *name);
+/* A connected one, likewise. */
+int unix_connect(int dir_fd, const char *name, int type);
+
+/* A CLOEXEC, non-blocking socket of datagrams with the first name, connected to that with the second; or a negative errno. */
+int unix_pair_up(int dir_fd, const char *own, const char *other);

@@ -148,6 +148,9 @@ int h_promote(struct http_req *req, struct http_resp *resp, struct err *err)
 	p.failures = json_object();
 	if (cleanup)
 		core_each(req->core, end_sibling, &p);
+	sandbox_event(sb, "fork_tree.promoted",
+		json_pack("{s:s, s:O, s:O}", "tree_id", p.tree_id, "deleted", p.deleted, "failures",
+			p.failures));
 	return http_resp_json(resp, 200,
 		json_pack("{s:s, s:s, s:o, s:o}", "winner", info.id, "tree_id", p.tree_id,
 			"deleted", p.deleted, "failures", p.failures),

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "core/egress.h"
 #include "http/handlers.h"
 #include "http/json_in.h"
 #include "http/sandbox_json.h"
@@ -24,7 +25,7 @@ json_t *sandbox_json(struct sandbox *sb)
 	sandbox_get_info(sb, &info);
 	return json_pack(
 		"{s:s, s:s, s:s, s:s*, s:O, s:i, s:I, s:s, s:s, s:s, s:I, s:s, s:b, s:I, s:I, s:s, s:s*, "
-		"s:s*, s:s*, s:s, s:s, s:s, s:i}",
+		"s:s*, s:s*, s:O, s:s, s:s, s:s, s:i}",
 		"id", info.id, "template", info.template, "status", sandbox_state_name(info.state),
 		"failure", info.failure, "metadata", info.metadata, "cpu", (int)info.cpus,
 		"memory_mb", (json_int_t)(info.memory_bytes >> 20), "engine", info.engine, "accel",
@@ -34,8 +35,8 @@ json_t *sandbox_json(struct sandbox *sb)
 		(json_int_t)info.idle_seconds, "created_at",
 		clock_format_rfc3339(created, info.created_ms), "expires_at",
 		info.expires_ms ? clock_format_rfc3339(expires, info.expires_ms) : NULL, "parent",
-		info.parent, "from_snapshot", info.from_snapshot, "guest_ip", "", "host_tap", "",
-		"mac", "", "vsock_cid", 0);
+		info.parent, "from_snapshot", info.from_snapshot, "network", info.network,
+		"guest_ip", "", "host_tap", "", "mac", "", "vsock_cid", 0);
 }
 
 /* What the API has and this server does not yet: refused rather than forgotten. */
@@ -56,6 +57,16 @@ int read_metadata(const json_t *body, json_t **ret, struct err *err)
 	};
 
 	return json_in_map(body, "metadata", &limits, ret, err);
+}
+
+static int read_network(const json_t *body, const json_t **ret, struct err *err)
+{
+	const json_t *network = json_object_get(body, "network");
+
+	if (!network || json_is_null(network))
+		return 0;
+	*ret = network;
+	return egress_check(network, err);
 }
 
 static int read_spec(const struct http_req *req, struct sandbox_spec *spec, struct err *err)
@@ -81,6 +92,8 @@ static int read_spec(const struct http_req *req, struct sandbox_spec *spec, stru
 		r = read_metadata(req->body, &metadata, err);
 	if (r == 0)
 		r = json_in_env(req->body, "env", &env, err);
+	if (r == 0)
+		r = read_network(req->body, &spec->network, err);
 	if (r < 0)
 		return r;
 	if (spec->from_snapshot && !*spec->from_snapshot)

@@ -20,6 +20,10 @@ http_handler_fn h_fork, h_fork_tree, h_promote;
 
 /* h_lifecycle.c */
 http_handler_fn h_pause, h_resume, h_hibernate, h_wake, h_lifecycle_get, h_lifecycle_patch;
+http_handler_fn h_network_get, h_network_patch;
+
+/* h_events.c */
+http_handler_fn h_events;
 
 /* h_exec.c */
 http_handler_fn h_exec, h_exec_stream;
@@ -34,3 +38,6 @@ extern const struct http_upload h_fs_upload;
 
 /* h_templates.c */
 http_handler_fn h_template_list, h_template_get, h_template_delete;
+
+/* h_usage.c */
+http_handler_fn h_usage;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream from the guest, told to the client as server-sent events (WHATWG HTML, section 9.2).
+ * A stream from the guest, told to the client as server-sent events.
  *
  * The library asks for bytes; while there are none, relay_read() waits for the guest, for the
  * client to go away, or for the time to send a comment. So memory holds one event at most, and a
@@ -14,32 +14,19 @@
 #include "base/clock.h"
 #include "base/limits.h"
 
-enum { PING_MS = 15000 };
-
 /* An event of the largest size whose every character needs an escape of two. */
 #define OUT_BYTES_MAX (2 * LIMIT_EVENT_BYTES + KIB(64))
 
-static int append_json(const char *text, size_t len, void *user)
-{
-	return buf_append(user, text, len);
-}
-
 int relay_emit(struct relay *r, const char *event, json_t *data, struct err *err)
 {
-	size_t start = r->out.len;
-	bool ok = data && json_object_set_new(data, "seq", json_integer((json_int_t)r->seq)) == 0 &&
-		buf_appendf(&r->out, "event: %s\ndata: ", event) == 0 &&
-		json_dump_callback(data, append_json, &r->out, JSON_COMPACT | JSON_ENSURE_ASCII) ==
-			0 &&
-		buf_append(&r->out, "\n\n", 2) == 0;
+	int n;
 
-	json_decref(data);
-	if (!ok) {
-		r->out.len = start;
-		return err_set(err, ERR_TOO_LARGE, -EMSGSIZE, "an event is too large to be sent");
-	}
-	r->seq++;
-	return 0;
+	/* Without `data` it fails, as sse_emit() does. */
+	(void)json_object_set_new(data, "seq", json_integer((json_int_t)r->seq));
+	n = sse_emit(&r->out, event, data, err);
+	if (n == 0)
+		r->seq++;
+	return n;
 }
 
 static int emit_text(struct relay *r, enum link_channel channel, const void *data, size_t len,
@@ -101,8 +88,8 @@ static int take_event(struct relay *r, const struct link_event *ev, struct err *
 /* Waits until there is something to send. 0, or -ECONNRESET. */
 static int fill(struct relay *r)
 {
-	while (r->out.len == 0 && !r->over) {
-		int64_t ping = clock_mono_ms() + PING_MS;
+	while (sse_empty(&r->out) && !r->over) {
+		int64_t ping = clock_mono_ms() + SSE_PING_MS;
 		bool last = r->deadline_ms >= 0 && r->deadline_ms < ping;
 		struct link_event ev;
 		struct err err = {0};
@@ -117,7 +104,7 @@ static int fill(struct relay *r)
 			n = err_set(&err, ERR_TIMEOUT, -ETIMEDOUT, "timeout after %llds",
 				(long long)r->timeout_ms / 1000);
 		} else if (n == 0) {
-			n = buf_append(&r->out, ": ping\n\n", 8);
+			n = sse_ping(&r->out);
 		} else if (n == -EPIPE) {
 			n = sandbox_explain(r->sb, &err);
 		} else if (n == -EREMOTEIO && err.kind == ERR_FILE_NOT_FOUND) {
@@ -133,27 +120,9 @@ static int fill(struct relay *r)
 static ssize_t relay_read(void *user, char *dst, size_t max)
 {
 	struct relay *r = user;
-	size_t n;
+	int status = fill(r);
 
-	if (r->sent == r->out.len) {
-		int status;
-
-		r->sent = 0;
-		buf_clear(&r->out);
-		status = fill(r);
-		if (status < 0)
-			return status;
-		if (r->out.len == 0)
-			return 0;
-	}
-	n = MIN(max, r->out.len - r->sent);
-	memcpy(dst, r->out.data + r->sent, n);
-	r->sent += n;
-	if (r->sent == r->out.len && r->out.cap > LIMIT_FRAME_BYTES) {
-		buf_done(&r->out); /* the client may pause for long */
-		r->sent = 0;
-	}
-	return (ssize_t)n;
+	return status < 0 ? status : (ssize_t)sse_take(&r->out, dst, max);
 }
 
 static void relay_free(void *user)
@@ -163,7 +132,7 @@ static void relay_free(void *user)
 	link_stream_free(r->stream);
 	sandbox_unref(r->sb);
 	event_body_done(&r->body);
-	buf_done(&r->out);
+	sse_done(&r->out);
 	free(r);
 }
 
@@ -182,8 +151,8 @@ int relay_start(struct http_req *req, struct http_resp *resp, const struct relay
 	r->stream = stream;
 	r->client_fd = req->client_fd;
 	r->deadline_ms = -1;
-	r->out = buf_init(OUT_BYTES_MAX);
+	r->out = sse_init(OUT_BYTES_MAX);
 	r->body = event_body_init();
 	*ret = r;
-	return http_resp_stream(resp, "text/event-stream; charset=utf-8", -1, &relay_stream, r);
+	return http_resp_stream(resp, SSE_TYPE, -1, &relay_stream, r);
 }

@@ -2,20 +2,16 @@
 /*
  * A stream from the guest, told to the client as server-sent events while it goes on: what a
  * command or a cell writes, the events of a cell, and how it ended.
- *
- * Events are "event: NAME\ndata: JSON\n\n", pure ASCII (a published client reads Latin-1), LF only.
- * A comment goes out when nothing else did for a while, for clients give up after 30 s to 300 s of
- * silence.
  */
 #pragma once
 
 #include <jansson.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "core/core.h"
 #include "http/event_body.h"
 #include "http/http.h"
+#include "http/sse.h"
 #include "http/utf8_stream.h"
 #include "link/link.h"
 
@@ -38,9 +34,8 @@ struct relay {
 	struct utf8_stream text[2]; /* of stdout, stderr */
 	struct event_body body;     /* of the next event */
 	uint64_t seq;               /* of the next event */
-	struct buf out;             /* not sent yet */
-	size_t sent;                /* bytes of `out` that are sent all the same */
-	bool over;                  /* nothing comes after `out` */
+	struct sse out;
+	bool over; /* nothing comes after `out` */
 };
 
 /* Takes both references and answers with the stream. Set the deadline in *ret, if any. */

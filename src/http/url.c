@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/parse.h"
 #include "base/str.h"
 
 static int hex_digit(char c)
@@ -126,4 +127,31 @@ const char *url_query(const struct url *url, const char *key)
 			return url->query[i].value;
 	}
 	return NULL;
+}
+
+int url_query_int(const struct url *url, const char *key, int64_t min, int64_t max, int64_t *ret,
+	struct err *err)
+{
+	const char *text = url_query(url, key);
+
+	if (text && parse_i64(text, min, max, ret) < 0)
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"`%s` must be a whole number from %lld to %lld", key, (long long)min,
+			(long long)max);
+	return 0;
+}
+
+int url_query_flag(const struct url *url, const char *key, bool *ret, struct err *err)
+{
+	const char *text = url_query(url, key);
+
+	if (!text)
+		return 0;
+	if (strcmp(text, "1") == 0 || strcmp(text, "true") == 0)
+		*ret = true;
+	else if (strcmp(text, "0") == 0 || strcmp(text, "false") == 0)
+		*ret = false;
+	else
+		return err_set(err, ERR_INVALID, -EINVAL, "`%s` must be true or false", key);
+	return 0;
 }

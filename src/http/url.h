@@ -5,7 +5,9 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -31,3 +33,11 @@ void url_done(struct url *url);
 
 /* The first value of that key, or NULL. */
 const char *url_query(const struct url *url, const char *key);
+
+/*
+ * The same as a number or a flag (1, true, 0, false). Where the key is missing *ret stays as it was; -EINVAL
+ * (ERR_INVALID) with what was wanted.
+ */
+int url_query_int(const struct url *url, const char *key, int64_t min, int64_t max, int64_t *ret,
+	struct err *err);
+int url_query_flag(const struct url *url, const char *key, bool *ret, struct err *err);

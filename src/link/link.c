@@ -5,12 +5,12 @@
  * Theory of operation
  * -------------------
  * Receiving: the hub's thread reads the socket, takes frames off and appends each as a `chunk` to the
- * queue of its stream, under `lock`; then it signals the stream's eventfd. It never waits: a guest
+ * queue of its stream, under `lock`; then it rings the stream's bell. It never waits: a guest
  * that sends more than a stream's window breaks the protocol and loses the link, so that a queue never
  * holds more than LIMIT_STREAM_WINDOW and a CLOSE.
  * Sending: any thread, one frame at a time under `tx_lock`. Window that the guest gave is in
  * `tx_window` of the stream (under `lock`).
- * Waiting: a thread waits on its stream's eventfd and, if it serves a client, on that client's socket.
+ * Waiting: a thread waits for its stream's bell and, if it serves a client, on that client's socket.
  * Parts of a long event are put together in the waiting thread, which gives window back for each part;
  * so only a thread that listens pays for what its guest says.
  *
@@ -29,6 +29,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "link/link_internal.h"
 
@@ -45,13 +46,6 @@ enum {
 	MALLOC_OVERHEAD_BYTES = 16,
 };
 
-static void signal_stream(struct link_stream *s)
-{
-	uint64_t one = 1;
-
-	(void)!write(s->event_fd, &one, sizeof(one)); /* full is as good as signalled */
-}
-
 void link_fail(struct link *link, const char *why)
 {
 	pthread_mutex_lock(&link->lock);
@@ -64,7 +58,7 @@ void link_fail(struct link *link, const char *why)
 	}
 	for (size_t i = 0; i < LIMIT_STREAMS; i++) {
 		if (link->streams[i])
-			signal_stream(link->streams[i]);
+			bell_ring(link->streams[i]->bell);
 	}
 	pthread_mutex_unlock(&link->lock);
 }
@@ -165,7 +159,7 @@ static int dispatch(struct link *link, const struct link_frame *f)
 	s = find_stream(link, f->stream);
 	if (s) { /* else it crossed with our free */
 		r = f->type == LINK_CREDIT ? take_credit(s, f) : queue_chunk(s, f);
-		signal_stream(s);
+		bell_ring(s->bell);
 	}
 	pthread_mutex_unlock(&link->lock);
 	return r;

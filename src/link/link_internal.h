@@ -21,7 +21,7 @@ struct chunk {
 struct link_stream {
 	struct link *link; /* a reference */
 	uint32_t id;
-	int event_fd; /* owned; signalled when anything below changes */
+	int bell; /* owned; rings when anything below changes */
 	/* Under link->lock: */
 	struct chunk *head, **tail;
 	size_t rx_open;   /* bytes that the guest sent and we have not given back */

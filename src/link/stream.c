@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One stream of a link, in the thread that uses it: open, wait, send, close. How it works stands in link.c. */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "link/link_internal.h"
@@ -73,7 +72,7 @@ static void drop_stream(struct link_stream *s)
 		s->head = c->next;
 		free(c);
 	}
-	cleanup_close(&s->event_fd);
+	cleanup_close(&s->bell);
 	buf_done(&s->event_buf);
 	free(s);
 	link_unref(link);
@@ -88,10 +87,10 @@ int link_open(struct link *link, json_t *request, struct link_stream **ret, stru
 	s->tail = &s->head;
 	s->tx_window = LIMIT_STREAM_WINDOW;
 	s->event_buf = buf_init(LIMIT_EVENT_BYTES);
-	s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->event_fd < 0) {
+	s->bell = bell_new();
+	if (s->bell < 0) {
 		json_decref(request);
-		r = err_set_errno(err, -errno, "can't open a stream to the sandbox");
+		r = err_set_errno(err, s->bell, "can't open a stream to the sandbox");
 		goto fail;
 	}
 	pthread_mutex_lock(&link->open_lock);
@@ -129,26 +128,6 @@ void link_cancel(struct link_stream *s)
 {
 	(void)link_send_frame(s->link, LINK_CLOSE, 0, s->id, NULL, 0,
 		NULL); /* dead is cancelled too */
-}
-
-/* Waits for a signal of the stream. 0, -ETIMEDOUT, -ECONNRESET. */
-static int wait_signal(struct link_stream *s, int64_t deadline_ms, int hangup_fd)
-{
-	struct pollfd p[2] = {
-		{.fd = s->event_fd, .events = POLLIN},
-		{.fd = hangup_fd, .events = POLLRDHUP},
-	};
-	int64_t left = deadline_ms < 0 ? -1 : deadline_ms - clock_mono_ms();
-	uint64_t n;
-
-	if (deadline_ms >= 0 && left <= 0)
-		return -ETIMEDOUT;
-	if (poll(p, 2, (int)MIN(left, 3600000)) < 0 && errno != EINTR)
-		return -errno;
-	if (p[1].revents)
-		return -ECONNRESET;
-	(void)!read(s->event_fd, &n, sizeof(n)); /* nothing to read is a wait that ended early */
-	return 0;
 }
 
 static int err_hangup(struct err *err)
@@ -358,7 +337,7 @@ int link_next(struct link_stream *s, struct link_event *ret, int64_t deadline_ms
 		}
 		if (r < 0)
 			return r;
-		r = wait_signal(s, deadline_ms, hangup_fd);
+		r = bell_wait(s->bell, deadline_ms, hangup_fd);
 		if (r == -ETIMEDOUT)
 			return 0;
 		if (r < 0)
@@ -401,7 +380,7 @@ static ssize_t take_window(struct link_stream *s, size_t want, int64_t deadline_
 				"the sandbox stopped listening");
 		if (n > 0)
 			return (ssize_t)n;
-		r = wait_signal(s, deadline_ms, hangup_fd);
+		r = bell_wait(s->bell, deadline_ms, hangup_fd);
 		if (r == -ETIMEDOUT)
 			return err_set(err, ERR_TIMEOUT, r,
 				"timeout: the sandbox takes no more data");

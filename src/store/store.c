@@ -42,6 +42,9 @@ static const char *const migrations[] = {
 	"  hash TEXT NOT NULL, created_ms INTEGER NOT NULL, cpus INTEGER NOT NULL,"
 	"  memory_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"
 	"  size_bytes INTEGER NOT NULL, pause_us INTEGER NOT NULL) STRICT;",
+
+	"ALTER TABLE sandbox ADD COLUMN network TEXT NOT NULL DEFAULT '{}';"
+	"ALTER TABLE snapshot ADD COLUMN network TEXT NOT NULL DEFAULT '{}';",
 };
 
 static int db_error(struct store *s, struct err *err)
@@ -204,11 +207,12 @@ int store_put_sandbox(struct store *s, const struct store_sandbox *sb, struct er
 {
 	return change(s, err,
 		"INSERT INTO sandbox VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
-		" ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
-		"ssssssssiiisiisiisss", sb->id, sb->template, sb->version, sb->engine, sb->metadata,
-		sb->env, sb->failure, sb->idempotency_key, sb->created_ms, sb->ttl_seconds,
-		sb->boot_ms, sb->accel, sb->cpus, sb->memory_bytes, sb->state, sb->persistent,
-		sb->idle_seconds, sb->parent, sb->from_snapshot, sb->boot_mode);
+		" ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
+		"ssssssssiiisiisiissss", sb->id, sb->template, sb->version, sb->engine,
+		sb->metadata, sb->env, sb->failure, sb->idempotency_key, sb->created_ms,
+		sb->ttl_seconds, sb->boot_ms, sb->accel, sb->cpus, sb->memory_bytes, sb->state,
+		sb->persistent, sb->idle_seconds, sb->parent, sb->from_snapshot, sb->boot_mode,
+		sb->network);
 }
 
 int store_set_state(struct store *s, const char *id, const char *state, bool durable,
@@ -231,6 +235,11 @@ int store_set_lifecycle(struct store *s, const char *id, int64_t ttl_seconds, in
 int store_set_failure(struct store *s, const char *id, const char *failure, struct err *err)
 {
 	return change(s, err, "UPDATE sandbox SET failure = ?2 WHERE id = ?1", "ss", id, failure);
+}
+
+int store_set_network(struct store *s, const char *id, const char *network, struct err *err)
+{
+	return change(s, err, "UPDATE sandbox SET network = ?2 WHERE id = ?1", "ss", id, network);
 }
 
 int store_delete_sandbox(struct store *s, const char *id, struct err *err)
@@ -293,6 +302,7 @@ static int give_sandbox(sqlite3_stmt *stmt, void *user)
 		.parent = text(stmt, 17),
 		.from_snapshot = text(stmt, 18),
 		.boot_mode = text(stmt, 19),
+		.network = text(stmt, 20),
 	};
 
 	return rows->fn(&row, rows->user);
@@ -305,7 +315,7 @@ int store_each_sandbox(struct store *s, store_sandbox_fn *fn, void *user, struct
 	return each_row(s,
 		"SELECT id, template, version, engine, metadata, env, failure, idempotency_key,"
 		" created_ms, ttl_seconds, boot_ms, accel, cpus, memory_bytes, state, persistent,"
-		" idle_seconds, parent, from_snapshot, boot_mode FROM sandbox ORDER BY created_ms, id",
+		" idle_seconds, parent, from_snapshot, boot_mode, network FROM sandbox ORDER BY created_ms, id",
 		give_sandbox, &rows, err);
 }
 
@@ -313,11 +323,11 @@ int store_put_snapshot(struct store *s, const struct store_snapshot *snapshot, s
 {
 	return change_durably(s, err,
 		"INSERT INTO snapshot VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
-		" ?14)",
-		"ssssssssiiiiii", snapshot->id, snapshot->sandbox_id, snapshot->template,
+		" ?14, ?15)",
+		"ssssssssiiiiiis", snapshot->id, snapshot->sandbox_id, snapshot->template,
 		snapshot->version, snapshot->engine, snapshot->env, snapshot->accel, snapshot->hash,
 		snapshot->created_ms, snapshot->cpus, snapshot->memory_bytes, snapshot->delta_bytes,
-		snapshot->size_bytes, snapshot->pause_us);
+		snapshot->size_bytes, snapshot->pause_us, snapshot->network);
 }
 
 int store_delete_snapshot(struct store *s, const char *id, struct err *err)
@@ -348,6 +358,7 @@ static int give_snapshot(sqlite3_stmt *stmt, void *user)
 		.delta_bytes = sqlite3_column_int64(stmt, 11),
 		.size_bytes = sqlite3_column_int64(stmt, 12),
 		.pause_us = sqlite3_column_int64(stmt, 13),
+		.network = text(stmt, 14),
 	};
 
 	return rows->fn(&row, rows->user);
@@ -359,7 +370,7 @@ int store_each_snapshot(struct store *s, store_snapshot_fn *fn, void *user, stru
 
 	return each_row(s,
 		"SELECT id, sandbox_id, template, version, engine, env, accel, hash, created_ms, cpus,"
-		" memory_bytes, delta_bytes, size_bytes, pause_us FROM snapshot ORDER BY created_ms, id",
+		" memory_bytes, delta_bytes, size_bytes, pause_us, network FROM snapshot ORDER BY created_ms, id",
 		give_snapshot, &rows, err);
 }
 

@@ -21,6 +21,7 @@ struct store_sandbox {
 	const char *engine;
 	const char *metadata;        /* JSON */
 	const char *env;             /* JSON */
+	const char *network;         /* JSON */
 	const char *failure;         /* NULL unless it failed */
 	const char *idempotency_key; /* or NULL */
 	int64_t created_ms;
@@ -43,7 +44,8 @@ struct store_snapshot {
 	const char *template;
 	const char *version;
 	const char *engine;
-	const char *env; /* JSON */
+	const char *env;     /* JSON */
+	const char *network; /* JSON */
 	const char *accel;
 	const char *hash; /* hex, of devices and disk */
 	int64_t created_ms;
@@ -65,6 +67,7 @@ int store_set_state(struct store *s, const char *id, const char *state, bool dur
 	struct err *err);
 int store_set_lifecycle(struct store *s, const char *id, int64_t ttl_seconds, int64_t persistent,
 	int64_t idle_seconds, struct err *err);
+int store_set_network(struct store *s, const char *id, const char *network, struct err *err);
 int store_delete_sandbox(struct store *s, const char *id, struct err *err);
 
 /* Calls fn for each row, oldest first; the strings live for the call only. fn must not call back. */

@@ -26,6 +26,15 @@ rm -rf "$work" /usr/local/lib/node_modules/npm/docs /usr/local/lib/node_modules/
 node --version
 npm --version
 
+# uv is one program, too; the rest of its package is for Python programs that call it.
+work=$(mktemp -d)
+pip install --quiet --no-compile --no-deps --only-binary :all: --target "$work" uv
+cp "$work"/bin/uv "$work"/bin/uvx /usr/local/bin/
+mkdir -p /usr/local/share/doc/uv
+cp "$work"/uv-*.dist-info/licenses/* /usr/local/share/doc/uv/
+rm -rf "$work"
+uv --version
+
 # The whole machine is the user's: pip may install into it, and runs as root without remarks.
 cat >/etc/pip.conf <<-'EOF'
 	[global]

@@ -195,6 +195,25 @@ class Sandbox:
             return cast(Json, self.api.call("PATCH", f"{self.path}/lifecycle", json=change))
         return cast(Json, self.api.call("GET", f"{self.path}/lifecycle"))
 
+    def events(self, **query: Any) -> list[Json]:
+        """What happened to it."""
+        answer = self.api.call("GET", f"{self.path}/events", params=query)
+        return cast("list[Json]", answer["events"])
+
+    def metrics(self) -> Json:
+        """What it takes of the host, and how its guest is."""
+        return cast(Json, self.api.call("GET", f"{self.path}/metrics"))
+
+    @contextlib.contextmanager
+    def follow(self, what: str, **query: Any) -> Iterator[Iterator[Event]]:
+        """One of its streams ("events") as it goes on; leaving the block closes the connection."""
+        response = self.api.request("GET", f"{self.path}/{what}", params=query, stream=True)
+        with response:
+            if response.status_code != 200:
+                raise ApiError(response)
+            assert response.headers["Content-Type"].startswith("text/event-stream")
+            yield events_of(response)
+
     # ---- commands ----
 
     def exec(self, cmd: str, **body: Any) -> Json:

@@ -101,6 +101,41 @@ static void test_size(void **state)
 	assert_int_equal(v, 77);
 }
 
+static void instant(const char *s, int64_t want)
+{
+	int64_t v = 1;
+
+	assert_int_equal(parse_rfc3339_ms(s, &v), 0);
+	assert_true(v == want);
+}
+
+static void test_rfc3339(void **state)
+{
+	static const char *const bad[] = {"", "now", "1795965360", "2026-11-29",
+		"2026-11-29T15:16:00", "2026-11-29 15:16:00Z", "2026-11-29T15:16Z",
+		"2026-11-29T15:16:00.Z", "2026-11-29T15:16:00.1", "2026-11-29T15:16:00Z ",
+		" 2026-11-29T15:16:00Z", "2026-02-30T00:00:00Z", "2026-13-01T00:00:00Z",
+		"2026-11-29T25:00:00Z", "2026-11-29T15:16:00+2:00", "2026-11-29T15:16:00+24:00",
+		"2026-11-29T15:16:00+02:60", "2026-11-29T15:16:00+02:000", "-026-11-29T15:16:00Z",
+		"2026-11- 9T15:16:00Z"};
+	int64_t v = 77;
+
+	instant("1970-01-01T00:00:00Z", 0);
+	instant("2026-11-29T15:16:00.123Z", 1795965360123);
+	instant("2026-11-29T15:16:00.1239999Z", 1795965360123);
+	instant("2026-11-29T15:16:00.5Z", 1795965360500);
+	instant("2026-11-29T17:16:00.123+02:00", 1795965360123);
+	instant("2026-11-29T10:46:00-04:30", 1795965360000);
+	instant("2000-02-29T00:00:00.007Z", 951782400007);
+	instant("2016-12-31T23:59:60Z", 1483228800000);
+	instant("9999-12-31T23:59:59.999Z", 253402300799999);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(parse_rfc3339_ms(bad[i], &v), -EINVAL);
+	assert_int_equal(parse_rfc3339_ms("1969-12-31T23:59:59Z", &v), -ERANGE);
+	assert_int_equal(parse_rfc3339_ms("1970-01-01T00:00:00+00:01", &v), -ERANGE);
+	assert_int_equal(v, 77);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -108,6 +143,7 @@ int main(void)
 		cmocka_unit_test(test_u64),
 		cmocka_unit_test(test_duration),
 		cmocka_unit_test(test_size),
+		cmocka_unit_test(test_rfc3339),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 
 /* %s: name, then more keys. */
 #define MANIFEST \
-	"{\"format\": 2, \"name\": \"%s\", \"version\": \"00ff\", \"description\": \"A test\"," \
+	"{\"format\": 3, \"name\": \"%s\", \"version\": \"00ff\", \"description\": \"A test\"," \
 	" \"engine\": \"qemu\", \"engine_version\": \"7.2.22\", \"accel\": \"tcg\"," \
 	" \"cpu_model\": \"Haswell\", \"cpus\": 1, \"memory_bytes\": 536870912," \
 	" \"size_bytes\": 1, \"disk_bytes\": 2, \"built_ms\": 3%s}"
@@ -156,7 +156,7 @@ static void test_stale(void **state)
 	struct template_set *set = open_set(*state);
 
 	refused(*state, set, "{\"format\": 0, \"name\": \"base\"}");
-	refused(*state, set, "{\"format\": 3, \"name\": \"base\"}");
+	refused(*state, set, "{\"format\": 4, \"name\": \"base\"}");
 	template_set_free(set);
 }
 

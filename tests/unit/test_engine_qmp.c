@@ -46,7 +46,7 @@ static int open_qmp(const char *dir, struct script *s, struct qmp *qmp, struct e
 {
 	_cleanup_close_ int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	s->listener = unix_listen(dir_fd, "qmp.sock");
+	s->listener = unix_listen(dir_fd, "qmp.sock", SOCK_STREAM);
 	assert_true(s->listener >= 0);
 	assert_int_equal(pthread_create(&s->thread, NULL, play, s), 0);
 	return qmp_open(qmp, dir_fd, "qmp.sock", err);

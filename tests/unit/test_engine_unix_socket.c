@@ -10,8 +10,8 @@
 static void talk(const char *dir)
 {
 	_cleanup_close_ int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_close_ int listener = unix_listen(dir_fd, "a.sock");
-	_cleanup_close_ int client = unix_connect(dir_fd, "a.sock");
+	_cleanup_close_ int listener = unix_listen(dir_fd, "a.sock", SOCK_STREAM);
+	_cleanup_close_ int client = unix_connect(dir_fd, "a.sock", SOCK_STREAM);
 	_cleanup_close_ int server = -1;
 	char byte = 0;
 
@@ -42,13 +42,13 @@ static void test_long_path(void **state)
 static void test_failures(void **state)
 {
 	_cleanup_close_ int dir_fd = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_close_ int first = unix_listen(dir_fd, "a.sock");
+	_cleanup_close_ int first = unix_listen(dir_fd, "a.sock", SOCK_STREAM);
 
 	assert_true(first >= 0);
-	assert_int_equal(unix_listen(dir_fd, "a.sock"), -EADDRINUSE);
-	assert_int_equal(unix_connect(dir_fd, "none.sock"), -ENOENT);
+	assert_int_equal(unix_listen(dir_fd, "a.sock", SOCK_STREAM), -EADDRINUSE);
+	assert_int_equal(unix_connect(dir_fd, "none.sock", SOCK_STREAM), -ENOENT);
 	(void)close(steal_fd(&first));
-	assert_int_equal(unix_connect(dir_fd, "a.sock"), -ECONNREFUSED);
+	assert_int_equal(unix_connect(dir_fd, "a.sock", SOCK_STREAM), -ECONNREFUSED);
 }
 
 int main(void)

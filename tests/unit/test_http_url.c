@@ -98,12 +98,48 @@ static void test_routes(void **state)
 	}
 }
 
+static void test_query_values(void **state)
+{
+	struct url url;
+	struct err err;
+	int64_t n = 7;
+	bool flag = true;
+
+	assert_int_equal(url_parse("/x?n=12&m=-1&w=1x&e=&yes=1&true=true&no=0&false=false&on=on",
+				 &url, &err),
+		0);
+	assert_int_equal(url_query_int(&url, "other", 0, 9, &n, &err), 0);
+	assert_int_equal(n, 7);
+	assert_int_equal(url_query_int(&url, "n", 0, 12, &n, &err), 0);
+	assert_int_equal(n, 12);
+	assert_int_equal(url_query_int(&url, "n", 0, 11, &n, &err), -EINVAL);
+	assert_string_equal(err.msg, "`n` must be a whole number from 0 to 11");
+	assert_int_equal(url_query_int(&url, "m", 0, 11, &n, &err), -EINVAL);
+	assert_int_equal(url_query_int(&url, "w", 0, 11, &n, &err), -EINVAL);
+	assert_int_equal(url_query_int(&url, "e", 0, 11, &n, &err), -EINVAL);
+	assert_int_equal(n, 12);
+	assert_int_equal(url_query_flag(&url, "no", &flag, &err), 0);
+	assert_false(flag);
+	assert_int_equal(url_query_flag(&url, "yes", &flag, &err), 0);
+	assert_true(flag);
+	assert_int_equal(url_query_flag(&url, "false", &flag, &err), 0);
+	assert_false(flag);
+	assert_int_equal(url_query_flag(&url, "true", &flag, &err), 0);
+	assert_int_equal(url_query_flag(&url, "other", &flag, &err), 0);
+	assert_true(flag);
+	assert_int_equal(url_query_flag(&url, "on", &flag, &err), -EINVAL);
+	assert_int_equal(url_query_flag(&url, "e", &flag, &err), -EINVAL);
+	assert_int_equal(err.kind, ERR_INVALID);
+	url_done(&url);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_routes),
+		cmocka_unit_test(test_query_values),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@ static const struct store_sandbox full = {
 	.engine = "qemu",
 	.metadata = "{\"k\":\"v\"}",
 	.env = "{}",
+	.network = "{\"egress\":\"none\"}",
 	.failure = "it broke",
 	.idempotency_key = "key-1",
 	.created_ms = 1795965360123,
@@ -44,14 +45,14 @@ static struct store *open_store(const char *dir)
 static int add_text(const struct store_sandbox *sb, void *user)
 {
 	return buf_appendf(user,
-		"%s %s %s %s %s %s %s %s %lld %lld %lld %s %lld %lld %s %lld %lld %s %s %s;",
+		"%s %s %s %s %s %s %s %s %lld %lld %lld %s %lld %lld %s %lld %lld %s %s %s %s;",
 		sb->id, sb->template, sb->version, sb->engine, sb->metadata, sb->env,
 		sb->failure ? sb->failure : "-", sb->idempotency_key ? sb->idempotency_key : "-",
 		(long long)sb->created_ms, (long long)sb->ttl_seconds, (long long)sb->boot_ms,
 		sb->accel, (long long)sb->cpus, (long long)sb->memory_bytes, sb->state,
 		(long long)sb->persistent, (long long)sb->idle_seconds,
 		sb->parent ? sb->parent : "-", sb->from_snapshot ? sb->from_snapshot : "-",
-		sb->boot_mode);
+		sb->boot_mode, sb->network);
 }
 
 static void holds(struct store *s, const char *want)
@@ -72,7 +73,7 @@ static void test_round_trip(void **state)
 	s = open_store(*state);
 	holds(s,
 		"s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 3600 250 tcg 2 "
-		"8589934592 running 1 60 s0 p1 fork;");
+		"8589934592 running 1 60 s0 p1 fork {\"egress\":\"none\"};");
 	store_close(s);
 }
 
@@ -84,6 +85,7 @@ static void test_order_and_changes(void **state)
 		.engine = "e",
 		.metadata = "{}",
 		.env = "{}",
+		.network = "{}",
 		.accel = "kvm",
 		.created_ms = 2,
 		.state = "running",
@@ -100,8 +102,8 @@ static void test_order_and_changes(void **state)
 	assert_int_equal(store_delete_sandbox(s, "b", NULL), 0);
 	assert_int_equal(store_delete_sandbox(s, "none", NULL), 0);
 	holds(s,
-		"c t v e {} {} - - 1 0 0 kvm 0 0 running 0 0 - - snapshot;"
-		"a t v e {} {} '; DROP TABLE sandbox; -- - 2 0 0 kvm 0 0 running 0 0 - - snapshot;");
+		"c t v e {} {} - - 1 0 0 kvm 0 0 running 0 0 - - snapshot {};"
+		"a t v e {} {} '; DROP TABLE sandbox; -- - 2 0 0 kvm 0 0 running 0 0 - - snapshot {};");
 	store_close(s);
 }
 
@@ -133,23 +135,23 @@ static void test_lifecycle(void **state)
 	assert_int_equal(store_set_lifecycle(s, "none", 1, 1, 1, NULL), 0);
 	holds(s,
 		"s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 7 250 tcg 2 "
-		"8589934592 paused 0 9 s0 p1 fork;");
+		"8589934592 paused 0 9 s0 p1 fork {\"egress\":\"none\"};");
 	assert_int_equal(store_set_state(s, "s1", "hibernated", true, NULL), 0);
 	store_close(s);
 	s = open_store(*state);
 	holds(s,
 		"s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 7 250 tcg 2 "
-		"8589934592 hibernated 0 9 s0 p1 fork;");
+		"8589934592 hibernated 0 9 s0 p1 fork {\"egress\":\"none\"};");
 	store_close(s);
 }
 
 static int add_snapshot(const struct store_snapshot *row, void *user)
 {
-	return buf_appendf(user, "%s %s %s %s %s %s %s %s %lld %lld %lld %lld %lld %lld;", row->id,
-		row->sandbox_id, row->template, row->version, row->engine, row->env, row->accel,
-		row->hash, (long long)row->created_ms, (long long)row->cpus,
+	return buf_appendf(user, "%s %s %s %s %s %s %s %s %lld %lld %lld %lld %lld %lld %s;",
+		row->id, row->sandbox_id, row->template, row->version, row->engine, row->env,
+		row->accel, row->hash, (long long)row->created_ms, (long long)row->cpus,
 		(long long)row->memory_bytes, (long long)row->delta_bytes,
-		(long long)row->size_bytes, (long long)row->pause_us);
+		(long long)row->size_bytes, (long long)row->pause_us, row->network);
 }
 
 static void holds_snapshots(struct store *s, const char *want)
@@ -169,6 +171,7 @@ static void test_snapshots(void **state)
 		.version = "00ff",
 		.engine = "qemu",
 		.env = "{}",
+		.network = "{}",
 		.accel = "tcg",
 		.hash = "abcd",
 		.created_ms = 9,
@@ -186,11 +189,11 @@ static void test_snapshots(void **state)
 	store_close(s);
 	s = open_store(*state);
 	holds_snapshots(s,
-		"p1 s1 base 00ff qemu {} tcg abcd 8 1 8589934592 3 4 5;"
-		"p2 s1 base 00ff qemu {} tcg abcd 9 1 8589934592 3 4 5;");
+		"p1 s1 base 00ff qemu {} tcg abcd 8 1 8589934592 3 4 5 {};"
+		"p2 s1 base 00ff qemu {} tcg abcd 9 1 8589934592 3 4 5 {};");
 	assert_int_equal(store_delete_snapshot(s, "p1", NULL), 0);
 	assert_int_equal(store_delete_snapshot(s, "none", NULL), 0);
-	holds_snapshots(s, "p2 s1 base 00ff qemu {} tcg abcd 9 1 8589934592 3 4 5;");
+	holds_snapshots(s, "p2 s1 base 00ff qemu {} tcg abcd 9 1 8589934592 3 4 5 {};");
 	row.id = NULL;
 	row.hash = NULL;
 	assert_true(store_put_snapshot(s, &row, NULL) < 0);
@@ -265,13 +268,13 @@ static void test_from_version_1(void **state)
 		"  ('s1', 't', 'v', 'e', '{}', '{}', NULL, 'k', 1, 2, 3, 'tcg', 4, 5);"
 		"PRAGMA user_version = 1");
 	s = open_store(*state);
-	holds(s, "s1 t v e {} {} - k 1 2 3 tcg 4 5 running 0 300 - - snapshot;");
+	holds(s, "s1 t v e {} {} - k 1 2 3 tcg 4 5 running 0 300 - - snapshot {};");
 	holds_snapshots(s, "");
 	assert_int_equal(store_put_sandbox(s, &full, NULL) < 0, true); /* the id is taken */
 	assert_int_equal(store_set_state(s, "s1", "hibernated", true, NULL), 0);
 	store_close(s);
 	s = open_store(*state); /* and once only */
-	holds(s, "s1 t v e {} {} - k 1 2 3 tcg 4 5 hibernated 0 300 - - snapshot;");
+	holds(s, "s1 t v e {} {} - k 1 2 3 tcg 4 5 hibernated 0 300 - - snapshot {};");
 	store_close(s);
 }
 

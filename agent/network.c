@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Setting up the network card, and ending connections that lead nowhere. */
+/*
+ * Theory of operation
+ *
+ * The card is configured by hand (netdevice(7), no DHCP, no router advertisements): its addresses never change, and an
+ * idle machine has no timers for them. It has no network of its own, only a gateway: so that what is for a neighbour goes there
+ * too, and is refused at once, where a question for a neighbour's hardware address would wait for an answer.
+ *
+ * A machine that is restored finds a new network stack behind its card, which knows none of its connections: a program
+ * that writes gets a reset, but one that only reads would wait for ever. So the kernel is told to abort them (sock_diag(7),
+ * SOCK_DESTROY), all but those within the machine.
+ */
+#include "network.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <net/if.h>
+#include <net/route.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "file_io.h"
+#include "proto/guest_net.h"
+
+static const char card[] = "eth0";
+
+enum { DUMP_BYTES = 32768 };
+
+/* linux/ipv6.h, which does not go with the C library's headers. */
+struct in6_request {
+	struct in6_addr addr;
+	uint32_t prefix;
+	int index;
+};
+
+static const struct {
+	const char *name;
+	const char *value;
+} v6_settings[] = {
+	{"accept_ra", "0"},
+	{"autoconf", "0"},
+	{"router_solicitations", "0"},
+	{"accept_dad", "0"}, /* nobody else is there */
+	{"dad_transmits", "0"},
+};
+
+static int set_v6_options(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(v6_settings); i++) {
+		char path[96];
+		int r;
+
+		(void)snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/%s", card,
+			v6_settings[i].name);
+		r = file_write_small(AT_FDCWD, path, v6_settings[i].value);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static struct ifreq request_for_card(void)
+{
+	struct ifreq ifr = {0};
+
+	(void)snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", card);
+	return ifr;
+}
+
+static void put_v4(struct sockaddr *dst, const char *text)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET};
+
+	(void)inet_pton(AF_INET, text, &sa.sin_addr); /* ours are right */
+	memcpy(dst, &sa, sizeof(sa));
+}
+
+static int set_flags(int fd, bool up)
+{
+	struct ifreq ifr = request_for_card();
+
+	if (up)
+		ifr.ifr_flags = IFF_UP;
+	return ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
+}
+
+static int set_v4(int fd)
+{
+	struct ifreq ifr = request_for_card();
+
+	put_v4(&ifr.ifr_addr, GUEST_NET_V4_ADDR);
+	if (ioctl(fd, SIOCSIFADDR, &ifr) < 0)
+		return -errno;
+	put_v4(&ifr.ifr_netmask, "255.255.255.255");
+	return ioctl(fd, SIOCSIFNETMASK, &ifr) < 0 ? -errno : 0;
+}
+
+static int add_route(int fd, const void *route)
+{
+	return ioctl(fd, SIOCADDRT, route) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* Routes and IPv6 addresses go when the card goes down. */
+static int add_v4_routes(int fd)
+{
+	char device[] = "eth0";
+	struct rtentry gateway = {.rt_flags = RTF_UP | RTF_HOST, .rt_dev = device};
+	struct rtentry all = {.rt_flags = RTF_UP | RTF_GATEWAY};
+	int r;
+
+	put_v4(&gateway.rt_dst, GUEST_NET_V4_GATEWAY);
+	put_v4(&all.rt_dst, "0.0.0.0");
+	put_v4(&all.rt_genmask, "0.0.0.0");
+	put_v4(&all.rt_gateway, GUEST_NET_V4_GATEWAY);
+	r = add_route(fd, &gateway);
+	return r == 0 ? add_route(fd, &all) : r;
+}
+
+static int add_v6(void)
+{
+	_cleanup_close_ int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int index = (int)if_nametoindex(card), r;
+	struct in6_request addr = {.prefix = 128, .index = index};
+	struct in6_rtmsg gateway = {.rtmsg_flags = RTF_UP | RTF_HOST,
+		.rtmsg_dst_len = 128,
+		.rtmsg_metric = 256,
+		.rtmsg_ifindex = index};
+	struct in6_rtmsg all = {.rtmsg_flags = RTF_UP | RTF_GATEWAY,
+		.rtmsg_metric = 1024,
+		.rtmsg_ifindex = index};
+
+	/* Ours are right. */
+	(void)inet_pton(AF_INET6, GUEST_NET_V6_ADDR, &addr.addr);
+	(void)inet_pton(AF_INET6, GUEST_NET_V6_GATEWAY, &gateway.rtmsg_dst);
+	(void)inet_pton(AF_INET6, GUEST_NET_V6_GATEWAY, &all.rtmsg_gateway);
+	if (fd < 0 || (ioctl(fd, SIOCSIFADDR, &addr) < 0 && errno != EEXIST))
+		return -errno;
+	r = add_route(fd, &gateway);
+	return r == 0 ? add_route(fd, &all) : r;
+}
+
+int network_set_up(bool up)
+{
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	if (!up)
+		return set_flags(fd, false);
+	r = set_v4(fd);
+	if (r == 0)
+		r = set_flags(fd, true);
+	if (r == 0)
+		r = add_v4_routes(fd);
+	return r == 0 ? add_v6() : r;
+}
+
+int network_init(void)
+{
+	static const char *const resolvers[] = GUEST_NET_RESOLVERS;
+	char text[160] = "";
+	size_t len = 0;
+	int r;
+
+	if (if_nametoindex(card) == 0)
+		return -ENODEV;
+	for (size_t i = 0; i < ARRAY_SIZE(resolvers); i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "nameserver %s\n",
+			resolvers[i]);
+	r = file_put("/etc/resolv.conf", text, 0644);
+	if (r == 0)
+		r = set_v6_options();
+	return r == 0 ? network_set_up(true) : r;
+}
+
+/* ---- resetting ---- */
+
+static bool is_within(const struct inet_diag_msg *m)
+{
+	const uint8_t *dst = (const uint8_t *)m->id.idiag_dst;
+	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
+	static const struct in6_addr loopback = IN6ADDR_LOOPBACK_INIT;
+
+	if (m->idiag_family == AF_INET)
+		return dst[0] == 127;
+	if (memcmp(dst, mapped, sizeof(mapped)) == 0)
+		return dst[12] == 127;
+	return memcmp(dst, &loopback, sizeof(loopback)) == 0;
+}
+
+static int send_diag(int fd, uint16_t type, uint16_t flags, const struct inet_diag_req_v2 *body)
+{
+	struct {
+		struct nlmsghdr header;
+		struct inet_diag_req_v2 body;
+	} request = {
+		.header.nlmsg_len = sizeof(request),
+		.header.nlmsg_type = type,
+		.header.nlmsg_flags = NLM_F_REQUEST | flags,
+		.body = *body,
+	};
+
+	return send(fd, &request, sizeof(request), 0) == sizeof(request) ? 0 : -errno;
+}
+
+static void destroy(int fd, const struct inet_diag_msg *m)
+{
+	const struct inet_diag_req_v2 body = {.sdiag_family = m->idiag_family,
+		.sdiag_protocol = IPPROTO_TCP,
+		.idiag_states = ~0U,
+		.id = m->id};
+
+	/* One that has ended by itself meanwhile is gone as well. */
+	(void)send_diag(fd, SOCK_DESTROY, 0, &body);
+}
+
+static int reset_family(uint8_t family, char *dump)
+{
+	_cleanup_close_ int list = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	_cleanup_close_ int end = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	const struct inet_diag_req_v2 body = {.sdiag_family = family,
+		.sdiag_protocol = IPPROTO_TCP,
+		/* Not those that listen or are closed. */
+		.idiag_states = ~(1U << 10 | 1U << 7)};
+	int r = list < 0 || end < 0 ? -errno
+				    : send_diag(list, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &body);
+
+	while (r == 0) {
+		ssize_t n = recv(list, dump, DUMP_BYTES, 0);
+		size_t left = n > 0 ? (size_t)n : 0;
+
+		if (n <= 0)
+			return -errno;
+		for (struct nlmsghdr *h = (struct nlmsghdr *)dump; NLMSG_OK(h, left);
+			h = NLMSG_NEXT(h, left)) {
+			const struct inet_diag_msg *m = NLMSG_DATA(h);
+
+			if (h->nlmsg_type == NLMSG_DONE)
+				return 0;
+			if (h->nlmsg_type == NLMSG_ERROR)
+				return -ENOENT; /* the kernel has no module for it */
+			if (!is_within(m))
+				destroy(end, m);
+		}
+	}
+	return r;
+}
+
+int network_reset_connections(void)
+{
+	_cleanup_free_ char *dump = xcalloc(1, DUMP_BYTES);
+	int r = reset_family(AF_INET, dump);
+
+	return r == 0 ? reset_family(AF_INET6, dump) : r;
+}

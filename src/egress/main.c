@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pandastack-egress: the network of one sandbox, and its policy. The daemon starts it; it is not for people.
+ *
+ * Descriptor 3 is the engine's network card (stack.h), 4 a listening socket for daemons and 5 the first one's connection to it
+ * (control.h), 6 the engine's process (pidfd_open(2)), with which it ends.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "egress/control.h"
+#include "egress/isolate.h"
+
+enum { FD_CARD = 3, FD_LISTEN, FD_DAEMON, FD_ENGINE };
+
+static int run(struct control *control, struct stack *stack)
+{
+	static struct pollset set;
+	int r = 0;
+
+	while (r == 0) {
+		set.n = 0;
+		set.timeout_ms = -1;
+		(void)pollset_add(&set, FD_ENGINE, POLLIN); /* the first */
+		control_fill(control, &set);
+		stack_fill(stack, &set);
+		if (poll(set.fds, set.n, set.timeout_ms) < 0) {
+			if (errno != EINTR)
+				return -errno;
+			continue;
+		}
+		if (set.fds[0].revents)
+			return -EPIPE;
+		r = control_work(control, &set, stack);
+		if (r == 0)
+			r = stack_work(stack, &set);
+	}
+	return r;
+}
+
+static int start(struct control *control, struct stack **ret, struct err *err)
+{
+	int r = host_calls_start();
+
+	json_object_seed(0); /* from a file, while there are any */
+	if (r < 0)
+		return err_set_errno(err, r, "can't ask for routes");
+	r = control_wait_config(control, err);
+	if (r == 0)
+		r = stack_prove(err);
+	host_calls_on_denied(control_denied, control);
+	if (r == 0)
+		r = stack_new(FD_CARD, ret, err);
+	if (r < 0)
+		return r;
+	stack_set_rate(*ret, control_rate(control));
+	return isolate(err);
+}
+
+int main(int argc, char **argv)
+{
+	struct control *control;
+	struct stack *stack = NULL;
+	struct err err = {0};
+	int r;
+
+	if (argc > 1 || fcntl(FD_CARD, F_GETFD) < 0 || fcntl(FD_LISTEN, F_GETFD) < 0) {
+		(void)fprintf(stderr, "%s is started by pandastack serve\n", argv[0]);
+		return 2;
+	}
+	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail */
+	control = control_new(FD_LISTEN, FD_DAEMON);
+	r = start(control, &stack, &err);
+	if (r < 0)
+		control_failed(control, err_msg(&err));
+	else
+		r = run(control, stack);
+	stack_free(stack);
+	control_free(control);
+	return r == -EPIPE ? 0 : 1;
+}
