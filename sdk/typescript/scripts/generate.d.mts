@@ -1,1 +1,1 @@
-export declare function generate(): string;
+export declare function generate(): Promise<string>;

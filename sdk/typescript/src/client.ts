@@ -8,6 +8,7 @@ import { KEY_ADVICE, resolveConfig, type ClientOptions, type Config } from "./co
 import { APIConnectionError, APITimeoutError, errorOf, ServerError, type PandastackError } from "./errors.js";
 import { fromWire } from "./names.js";
 import { Snapshots, Templates } from "./resources.js";
+import { serverEvents, type ServerEvent } from "./sse.js";
 
 export interface CallOptions {
   /** Ends the call, and what runs for it. */
@@ -210,7 +211,7 @@ export class Reply {
       status,
       code: typeof code === "string" ? code : undefined,
       requestId: typeof request_id === "string" ? request_id : (headers.get("x-request-id") ?? undefined),
-      details,
+      details: typeof details === "object" && details !== null ? fromWire(details) : undefined,
     });
   }
 }
@@ -244,6 +245,16 @@ export class Client {
   /** For answers without a body. */
   async send(method: string, path: string, options?: RequestOptions): Promise<void> {
     await (await this.request(method, path, options)).bytes();
+  }
+
+  /** What the server tells as it happens, until its stream ends. */
+  async *events(path: string, options?: RequestOptions): AsyncGenerator<ServerEvent> {
+    const reply = await this.request("GET", path, { headers: { accept: "text/event-stream" }, ...options });
+    for await (const event of serverEvents(reply.chunks())) {
+      const { error, code } = event.data;
+      if (event.name === "error") throw errorOf(String(error), { code: String(code) });
+      yield event;
+    }
   }
 
   /** Any request; an answer that is an error is thrown. `path` is from the root. */

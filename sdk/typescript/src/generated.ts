@@ -2,10 +2,10 @@
 // Made of api/errors.def and api/openapi.yaml by scripts/generate.mjs; not to be edited.
 
 export const statusOfCode = {
-  "internal": 500,
+  internal: 500,
   "request.invalid": 400,
   "auth.unauthorized": 401,
-  "not_found": 404,
+  not_found: 404,
   "sandbox.not_found": 404,
   "template.not_found": 404,
   "template.unknown": 400,
@@ -13,16 +13,16 @@ export const statusOfCode = {
   "file.not_found": 404,
   "snapshot.not_found": 404,
   "request.method": 405,
-  "conflict": 409,
+  conflict: 409,
   "request.too_large": 413,
   "limit.reached": 429,
-  "not_supported": 501,
+  not_supported: 501,
   "engine.failed": 500,
   "template.stale": 503,
   "snapshot.damaged": 500,
   "sandbox.failed": 503,
-  "timeout": 504,
-  "no_space": 507,
+  timeout: 504,
+  no_space: 507,
 } as const;
 
 export interface SandboxInfo {
@@ -50,7 +50,8 @@ export interface SandboxInfo {
   /** Id of the snapshot that it was made from */
   fromSnapshot?: string;
   createdAt?: string;
-  /** Put off by every call; not there for a persistent one */
+  network?: Network;
+  /** Put off by every call but those that only look: lists, events, metrics; not there for a persistent one */
   expiresAt?: string;
 }
 
@@ -107,4 +108,59 @@ export interface Lifecycle {
   persistent: boolean;
   idleSeconds: number;
   status: "creating" | "running" | "paused" | "hibernating" | "hibernated" | "waking" | "failed" | "stopping";
+}
+
+export interface Network {
+  /** internet: all that is public; none: no way out */
+  egress?:
+    | "internet"
+    | "none"
+    | {
+        /** Only these; left out: all that is public */
+        allow?: Array<string>;
+        /** And not these */
+        deny?: Array<string>;
+      };
+  /** Both ways together, at least 1024; 0: no limit */
+  bytesPerSecond?: number;
+}
+
+export interface NetworkState extends Network {
+  /** Since its network helper was started, which is anew at each restore; null where it has none */
+  counters?: {
+    bytesOut?: number;
+    bytesIn?: number;
+    /** Of TCP */
+    connections?: number;
+    /** Connections, datagrams and questions that the policy refused */
+    denied?: number;
+    /** Frames that no honest guest sends */
+    dropped?: number;
+  } | null;
+}
+
+export interface SandboxEvent {
+  /** No two of a sandbox have the same */
+  time: string;
+  sandboxId: string;
+  type: string;
+  payload: Record<string, unknown>;
+}
+
+export interface Metrics {
+  status: "creating" | "running" | "paused" | "hibernating" | "hibernated" | "waking" | "failed" | "stopping";
+  pid: number;
+  uptimeSeconds: number;
+  /** On average since it was started */
+  hostCpuPercent: number;
+  hostCpuSeconds: number;
+  hostRssBytes: number;
+  hostVszBytes: number;
+  threads: number;
+  /** Only of one that is running */
+  guest?: {
+    memoryTotalBytes?: number;
+    memoryAvailableBytes?: number;
+    uptimeMs?: number;
+  };
 }

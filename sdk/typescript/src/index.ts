@@ -26,7 +26,17 @@ export {
 export { Execution, Result, type CellStatus } from "./execution.js";
 export type { Exploration, ExploreOptions, Outcome } from "./explore.js";
 export { Filesystem } from "./filesystem.js";
-export type { FileInfo, Lifecycle, SandboxInfo, Snapshot, Template } from "./generated.js";
+export type {
+  FileInfo,
+  Lifecycle,
+  Metrics,
+  Network,
+  NetworkState,
+  SandboxEvent,
+  SandboxInfo,
+  Snapshot,
+  Template,
+} from "./generated.js";
 export type { OutputBytes } from "./output.js";
 export { Snapshots, Templates } from "./resources.js";
 export {
@@ -34,6 +44,7 @@ export {
   type ConnectOptions,
   type ContextOptions,
   type CreateOptions,
+  type EventOptions,
   type ForkOptions,
   type ListOptions,
   type Promotion,

@@ -8,7 +8,7 @@ import { NotFoundError } from "./errors.js";
 import { Execution } from "./execution.js";
 import { explore, type Exploration, type ExploreOptions } from "./explore.js";
 import { Filesystem } from "./filesystem.js";
-import type { Lifecycle, SandboxInfo, Snapshot } from "./generated.js";
+import type { Lifecycle, Metrics, Network, NetworkState, SandboxEvent, SandboxInfo, Snapshot } from "./generated.js";
 import { fromWire, jsonObject, listFromWire, toWire } from "./names.js";
 import { asyncDispose } from "./platform.js";
 
@@ -33,6 +33,8 @@ export interface CreateOptions extends ConnectOptions {
   metadata?: Record<string, string> | undefined;
   /** Variables of all that runs in it. */
   env?: Record<string, string> | undefined;
+  /** What it may reach: all that is public, without it. */
+  network?: Network | undefined;
 }
 
 export interface ListOptions extends ConnectOptions {
@@ -56,6 +58,13 @@ export interface RunOnceOptions extends CallOptions {
   env?: Record<string, string> | undefined;
   /** Run it in the sandbox's own context of that language, so that what it defines, the next call sees. */
   keepState?: boolean | undefined;
+}
+
+export interface EventOptions extends CallOptions {
+  /** How many of the last ones; 50 without it. */
+  tail?: number | undefined;
+  /** Only those after this `time`. */
+  since?: string | undefined;
 }
 
 export interface ForkOptions extends CallOptions {
@@ -270,6 +279,38 @@ export class Sandbox {
     options: ExploreOptions<R>,
   ): Promise<Exploration<C, R>> {
     return explore(this, candidates, attempt, options);
+  }
+
+  // ---- what it may, and what it does ----
+
+  /** What it may reach, and how much it has. */
+  async network(options: CallOptions = {}): Promise<NetworkState> {
+    return fromWire(await this.client.json("GET", `${this.#path}/network`, options));
+  }
+
+  /** What is left out stays. Connections that are not allowed any more are reset. */
+  async setNetwork(network: Network, options: CallOptions = {}): Promise<NetworkState> {
+    const json = toWire(network);
+    return fromWire(await this.client.json("PATCH", `${this.#path}/network`, { json, repeatable: true, ...options }));
+  }
+
+  /** What it takes of the host, and how its guest is. */
+  async metrics(options: CallOptions = {}): Promise<Metrics> {
+    return fromWire(await this.client.json("GET", `${this.#path}/metrics`, options));
+  }
+
+  /** The last things that happened to it, oldest first. */
+  async events(options: EventOptions = {}): Promise<SandboxEvent[]> {
+    const { tail, since, ...call } = options;
+    const answer = await this.client.json("GET", `${this.#path}/events`, { query: { tail, since }, ...call });
+    return listFromWire(jsonObject(answer)["events"]);
+  }
+
+  /** The same, then what happens, until it is deleted. */
+  async *followEvents(options: EventOptions = {}): AsyncGenerator<SandboxEvent> {
+    const { tail, since, ...call } = options;
+    const query = { tail, since, follow: true };
+    for await (const { data } of this.client.events(`${this.#path}/events`, { query, ...call })) yield fromWire(data);
   }
 
   // ---- its life ----

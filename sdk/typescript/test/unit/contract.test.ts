@@ -71,10 +71,11 @@ const INFO = { id: "box", template: "t", status: "running", metadata: { fork_tre
 /** An answer that each call can take. */
 function answer(method: string, path: string): unknown {
   if (method === "GET" && /\/(sandboxes|templates|snapshots|sessions)$/.test(path)) return [];
-  return { ...INFO, sandbox: INFO, children: [INFO, INFO], entries: [], status: "ok", exit_code: 0 };
+  return { ...INFO, sandbox: INFO, children: [INFO, INFO], entries: [], events: [], status: "ok", exit_code: 0 };
 }
 
 async function callAll(client: Client): Promise<void> {
+  const network = { egress: { allow: ["a"], deny: ["b"] }, bytesPerSecond: 1024 };
   const all = {
     template: "t",
     ttlSeconds: 1,
@@ -82,6 +83,7 @@ async function callAll(client: Client): Promise<void> {
     idleSeconds: 1,
     metadata: { A_b: "c" },
     env: { D_e: "f" },
+    network,
   };
   await client.version();
   await client.templates.list();
@@ -124,6 +126,11 @@ async function callAll(client: Client): Promise<void> {
   await box.resume();
   await box.hibernate();
   await box.wake();
+  await box.network();
+  await box.setNetwork(network);
+  await box.metrics();
+  await box.events({ tail: 1, since: "2026-01-01T00:00:00Z" });
+  await box.followEvents({ tail: 1 }).next();
   await box.lifecycle();
   await box.setTtl(1);
   await box.setPersistent(true, { idleSeconds: 1 });
@@ -138,7 +145,8 @@ beforeAll(async () => {
     const path = request.url?.split("?")[0] ?? "";
     const question = path.endsWith("/run") && !asked ? [event("input_request", {})] : [];
     asked ||= question.length > 0;
-    if (/\/(run|stream)$/.test(path)) stream(response, [...question, event("exit", {})]);
+    if (/\/(run|stream)$/.test(path) || request.headers.accept === "text/event-stream")
+      stream(response, [...question, event("exit", {})]);
     else json(response, 200, answer(request.method ?? "", path));
   });
   await callAll(server.client);
@@ -172,5 +180,9 @@ test("all that is sent is in the contract, and all of the contract is called", (
 
 test("keys that are data are sent as they are", () => {
   const create = server.requests.find((request) => request.method === "POST" && request.url === "/v1/sandboxes");
-  expect(JSON.parse(create?.body ?? "")).toMatchObject({ metadata: { A_b: "c" }, env: { D_e: "f" } });
+  expect(JSON.parse(create?.body ?? "")).toMatchObject({
+    metadata: { A_b: "c" },
+    env: { D_e: "f" },
+    network: { egress: { allow: ["a"], deny: ["b"] }, bytes_per_second: 1024 },
+  });
 });
