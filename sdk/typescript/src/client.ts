@@ -58,9 +58,6 @@ function parseObject(text: string): Record<string, unknown> {
   }
 }
 
-const noServer = (response: Response) =>
-  `HTTP ${response.status} from ${new URL(response.url).origin} is no answer of pandastack's. Is PANDASTACK_API right? It said`;
-
 /** A body that is made while it is sent. The server is not to blame for the time that takes. */
 function bodyStream(source: AsyncIterable<Uint8Array>, watch: Watch, fail: (error: unknown) => void) {
   const chunks = source[Symbol.asyncIterator]();
@@ -173,15 +170,9 @@ export class Reply {
   }
 
   async bytes(): Promise<Uint8Array> {
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of this.chunks()) chunks.push(chunk);
-    const all = new Uint8Array(chunks.reduce((size, chunk) => size + chunk.length, 0));
-    let at = 0;
-    for (const chunk of chunks) {
-      all.set(chunk, at);
-      at += chunk.length;
-    }
-    return all;
+    const chunks: BlobPart[] = [];
+    for await (const chunk of this.chunks()) chunks.push(chunk as Uint8Array<ArrayBuffer>);
+    return new Uint8Array(await new Blob(chunks).arrayBuffer());
   }
 
   async text(): Promise<string> {
@@ -194,11 +185,13 @@ export class Reply {
     try {
       return JSON.parse(text) as unknown;
     } catch (cause) {
-      throw new ServerError(`${noServer(this.response)}: ${text.slice(0, 200)}`, {
-        status: this.response.status,
-        cause,
-      });
+      throw new ServerError(this.#foreign(text), { status: this.response.status, cause });
     }
+  }
+
+  #foreign(text: string): string {
+    const what = `HTTP ${this.response.status} from ${new URL(this.response.url).origin} is no answer of pandastack's`;
+    return `${what}. Is PANDASTACK_API right? It said: ${text.slice(0, 200)}`;
   }
 
   /** What its refusal stands for. */
@@ -206,7 +199,7 @@ export class Reply {
     const { status, headers } = this.response;
     const body = await this.text();
     const { error, code, request_id, details } = parseObject(body);
-    const message = typeof error === "string" ? error : `${noServer(this.response)}: ${body.slice(0, 200)}`;
+    const message = typeof error === "string" ? error : this.#foreign(body);
     return errorOf(status === 401 ? `${message}. ${KEY_ADVICE}` : message, {
       status,
       code: typeof code === "string" ? code : undefined,

@@ -47,9 +47,13 @@ export class Result {
     return this.#parsed("application/vnd.dataresource+json");
   }
 
+  /** Undefined also for what a guest sends under that name and is none. */
   #parsed(type: string): unknown {
-    const value = this.data[type];
-    return value === undefined ? undefined : JSON.parse(value);
+    try {
+      return JSON.parse(this.data[type] ?? "");
+    } catch {
+      return undefined;
+    }
   }
 
   toJSON(): Record<string, string> {

@@ -3,7 +3,7 @@
 import type { CallOptions, Client } from "./client.js";
 import { NotFoundError } from "./errors.js";
 import type { FileInfo } from "./generated.js";
-import { fromWire, listFromWire } from "./names.js";
+import { fromWire, jsonObject, listFromWire } from "./names.js";
 import { bodyOf, counted, writeTo, type ProgressOptions, type Source, type Target } from "./transfer.js";
 
 export class Filesystem {
@@ -27,13 +27,8 @@ export class Filesystem {
   }
 
   /** Makes a file, and the folders that it is in. One that exists is replaced when the new one is whole. */
-  async write(
-    path: string,
-    content: string | Uint8Array | ArrayBuffer | Blob,
-    options: CallOptions = {},
-  ): Promise<void> {
-    const blob = content instanceof Blob ? content : new Blob([content as BlobPart]);
-    await this.upload(blob, path, options);
+  async write(path: string, content: string | BufferSource | Blob, options: CallOptions = {}): Promise<void> {
+    await this.upload(content instanceof Blob ? content : new Blob([content]), path, options);
   }
 
   /** Like write(), of what need not be in memory. */
@@ -53,21 +48,15 @@ export class Filesystem {
   }
 
   async list(path = "/", options: CallOptions = {}): Promise<FileInfo[]> {
-    const answer = fromWire<{ entries: unknown }>(
-      await this.client.json("GET", `${this.#path}/dir`, { ...options, query: { path } }),
-    );
+    const answer = await this.client.json("GET", `${this.#path}/dir`, { ...options, query: { path } });
     const folder = path.replace(/\/*$/, "/");
-    return listFromWire<FileInfo>(answer.entries).map((file) => ({
-      ...file,
-      path: file.path ?? `${folder}${file.name}`,
-    }));
+    const files = listFromWire<FileInfo>(jsonObject(answer)["entries"]);
+    return files.map((file) => ({ ...file, path: file.path ?? `${folder}${file.name}` }));
   }
 
   async stat(path: string, options: CallOptions = {}): Promise<FileInfo> {
-    return {
-      path,
-      ...fromWire<FileInfo>(await this.client.json("GET", `${this.#path}/stat`, { ...options, query: { path } })),
-    };
+    const answer = await this.client.json("GET", `${this.#path}/stat`, { ...options, query: { path } });
+    return { path, ...fromWire<FileInfo>(answer) };
   }
 
   async exists(path: string, options: CallOptions = {}): Promise<boolean> {

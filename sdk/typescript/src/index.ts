@@ -47,6 +47,8 @@ export {
   type EventOptions,
   type ForkOptions,
   type ListOptions,
+  type PersistentOptions,
+  type PromoteOptions,
   type Promotion,
   type RunOnceOptions,
 } from "./sandbox.js";

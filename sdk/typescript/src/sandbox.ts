@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sandbox: a virtual machine of its own, and the handle on it.
-import { Client, type CallOptions } from "./client.js";
+import { Client, type CallOptions, type RequestOptions } from "./client.js";
 import { exec, type ExecOptions, type ExecResult } from "./commands.js";
 import type { ClientOptions } from "./config.js";
 import { CodeContext } from "./context.js";
@@ -12,10 +12,11 @@ import type { Lifecycle, Metrics, Network, NetworkState, SandboxEvent, SandboxIn
 import { fromWire, jsonObject, listFromWire, toWire } from "./names.js";
 import { asyncDispose } from "./platform.js";
 
-/** For calls that need no sandbox: where to send them. */
-export interface ConnectOptions extends CallOptions, ClientOptions {
-  /** Instead of an address and a key. */
+/** For calls that need no sandbox: where to send them. The sandbox keeps to it. */
+export interface ConnectOptions extends ClientOptions {
+  /** Instead of the others. */
   client?: Client | undefined;
+  signal?: AbortSignal | undefined;
 }
 
 export interface CreateOptions extends ConnectOptions {
@@ -72,12 +73,28 @@ export interface ForkOptions extends CallOptions {
   metadata?: Record<string, string> | undefined;
 }
 
+export interface PromoteOptions extends CallOptions {
+  /** End the others of the tree. */
+  cleanupSiblings?: boolean | undefined;
+  /** That of its metadata, without it. */
+  treeId?: string | undefined;
+}
+
+export interface PersistentOptions extends CallOptions {
+  idleSeconds?: number | undefined;
+}
+
 export interface Promotion {
   winner: string;
   treeId: string;
   deleted: string[];
   /** By id. */
   failures: Record<string, string>;
+}
+
+interface Session {
+  id: string;
+  language: string;
 }
 
 /** What captures a machine takes as long as its memory is large. */
@@ -108,40 +125,41 @@ export class Sandbox {
 
   /** Makes one, and waits until it is ready. */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
-    const { client, signal, timeoutMs, apiUrl, apiKey, ...spec } = options;
-    const used = client ?? new Client({ apiUrl, apiKey });
-    const template = spec.fromSnapshot ? undefined : (spec.template ?? "code-interpreter");
-    const answer = await used.json("POST", "/v1/sandboxes", {
-      json: toWire({ ...spec, template }),
+    const { client = new Client(options), signal, fromSnapshot, ttlSeconds, persistent, idleSeconds } = options;
+    const { template = fromSnapshot ? undefined : "code-interpreter", metadata, env, network } = options;
+    const answer = await client.json("POST", "/v1/sandboxes", {
+      json: toWire({ template, fromSnapshot, ttlSeconds, persistent, idleSeconds, metadata, env, network }),
       headers: { "idempotency-key": idempotencyKey() },
       repeatable: true,
       signal,
-      timeoutMs,
     });
-    return new Sandbox(used, fromWire(answer));
+    return new Sandbox(client, fromWire(answer));
   }
 
   /** The one of that id, in whatever state it is. */
   static async get(id: string, options: ConnectOptions = {}): Promise<Sandbox> {
-    const client = options.client ?? new Client(options);
-    return new Sandbox(client, fromWire(await client.json("GET", `/v1/sandboxes/${encodeURIComponent(id)}`, options)));
+    const { client = new Client(options), signal } = options;
+    return new Sandbox(
+      client,
+      fromWire(await client.json("GET", `/v1/sandboxes/${encodeURIComponent(id)}`, { signal })),
+    );
   }
 
   /** Oldest first. */
   static async list(options: ListOptions = {}): Promise<Sandbox[]> {
-    const client = options.client ?? new Client(options);
-    const { status, metadata = {}, signal, timeoutMs } = options;
+    const { client = new Client(options), status, metadata = {}, signal } = options;
     const filters = Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value]);
     const query = { status, ...(Object.fromEntries(filters) as Record<string, string>) };
-    const answer = await client.json("GET", "/v1/sandboxes", { query, signal, timeoutMs });
+    const answer = await client.json("GET", "/v1/sandboxes", { query, signal });
     return listFromWire<SandboxInfo>(answer).map((info) => new Sandbox(client, info));
   }
 
   /** The one of that id, running: woken if it is hibernated, resumed if it is paused. */
   static async connect(id: string, options: ConnectOptions = {}): Promise<Sandbox> {
     const sandbox = await Sandbox.get(id, options);
-    if (sandbox.status === "paused") await sandbox.resume(options);
-    else if (sandbox.status !== "running") await sandbox.wake(options);
+    const { signal } = options;
+    if (sandbox.status === "paused") await sandbox.resume({ signal });
+    else if (sandbox.status !== "running") await sandbox.wake({ signal });
     return sandbox;
   }
 
@@ -157,6 +175,10 @@ export class Sandbox {
   }
   get metadata(): Readonly<Record<string, string>> {
     return this.#info.metadata ?? {};
+  }
+
+  async #call<T>(method: string, action: string, options: RequestOptions): Promise<T> {
+    return fromWire(await this.client.json(method, `${this.#path}/${action}`, options));
   }
 
   /** Asks the server anew. */
@@ -196,18 +218,16 @@ export class Sandbox {
   /** A new kernel, whose cells see each other's variables; 8 in a sandbox. */
   async createCodeContext(options: ContextOptions | string = {}): Promise<CodeContext> {
     const { language, cwd, env, ...call } = typeof options === "string" ? { language: options } : options;
-    const json = toWire({ language, cwd, env });
-    return this.#context(await this.client.json("POST", `${this.#path}/repl/sessions`, { json, ...call }));
+    return this.#context(await this.#call("POST", "repl/sessions", { json: toWire({ language, cwd, env }), ...call }));
   }
 
   /** Its kernels; in a fork or a restored sandbox also those that came along. */
   async listCodeContexts(options: CallOptions = {}): Promise<CodeContext[]> {
-    const sessions = listFromWire(await this.client.json("GET", `${this.#path}/repl/sessions`, options));
-    return sessions.map((session) => this.#context(session));
+    const sessions = await this.client.json("GET", `${this.#path}/repl/sessions`, options);
+    return listFromWire<Session>(sessions).map((session) => this.#context(session));
   }
 
-  #context(session: unknown): CodeContext {
-    const { id, language } = fromWire<{ id: string; language: string }>(session);
+  #context({ id, language }: Session): CodeContext {
     return new CodeContext(this, id, language);
   }
 
@@ -235,38 +255,27 @@ export class Sandbox {
   // ---- as a value ----
 
   /** Keeps the machine as it is now. Sandbox.create({ fromSnapshot: id }) goes on from there. */
-  async snapshot(options: CallOptions = {}): Promise<Snapshot> {
-    return fromWire(await this.client.json("POST", `${this.#path}/snapshots`, { timeoutMs: CAPTURE_MS, ...options }));
+  snapshot(options: CallOptions = {}): Promise<Snapshot> {
+    return this.#call("POST", "snapshots", { timeoutMs: CAPTURE_MS, ...options });
   }
 
   /** A copy of the machine as it is now, with all that runs in it. */
-  async fork(options: ForkOptions = {}): Promise<Sandbox> {
-    const { metadata, ...call } = options;
-    const answer = await this.client.json("POST", `${this.#path}/fork`, {
-      json: toWire({ metadata }),
-      timeoutMs: CAPTURE_MS,
-      ...call,
-    });
-    return new Sandbox(this.client, fromWire(fromWire<{ sandbox: unknown }>(answer).sandbox));
+  async fork({ metadata, ...call }: ForkOptions = {}): Promise<Sandbox> {
+    const options = { json: toWire({ metadata }), timeoutMs: CAPTURE_MS, ...call };
+    const { sandbox } = await this.#call<{ sandbox: unknown }>("POST", "fork", options);
+    return new Sandbox(this.client, fromWire(sandbox));
   }
 
   /** Several copies, made at once: 2 without `count`, at most 16. */
-  async forkTree(options: ForkOptions & { count?: number | undefined } = {}): Promise<Sandbox[]> {
-    const { metadata, count, ...call } = options;
-    const json = toWire({ metadata, count });
-    const answer = await this.client.json("POST", `${this.#path}/fork-tree`, { json, timeoutMs: CAPTURE_MS, ...call });
-    return listFromWire<SandboxInfo>(fromWire<{ children: unknown }>(answer).children).map(
-      (info) => new Sandbox(this.client, info),
-    );
+  async forkTree({ metadata, count, ...call }: ForkOptions & { count?: number | undefined } = {}): Promise<Sandbox[]> {
+    const options = { json: toWire({ metadata, count }), timeoutMs: CAPTURE_MS, ...call };
+    const { children } = await this.#call<{ children: unknown }>("POST", "fork-tree", options);
+    return listFromWire<SandboxInfo>(children).map((info) => new Sandbox(this.client, info));
   }
 
   /** Names it the winner of its fork-tree, and ends its siblings if so asked. */
-  async promote(
-    options: CallOptions & { cleanupSiblings?: boolean | undefined; treeId?: string | undefined } = {},
-  ): Promise<Promotion> {
-    const { cleanupSiblings, treeId, ...call } = options;
-    const json = toWire({ cleanupSiblings, treeId });
-    return fromWire(await this.client.json("POST", `${this.#path}/promote`, { json, ...call }));
+  promote({ cleanupSiblings, treeId, ...call }: PromoteOptions = {}): Promise<Promotion> {
+    return this.#call("POST", "promote", { json: toWire({ cleanupSiblings, treeId }), ...call });
   }
 
   /**
@@ -284,33 +293,30 @@ export class Sandbox {
   // ---- what it may, and what it does ----
 
   /** What it may reach, and how much it has. */
-  async network(options: CallOptions = {}): Promise<NetworkState> {
-    return fromWire(await this.client.json("GET", `${this.#path}/network`, options));
+  network(options: CallOptions = {}): Promise<NetworkState> {
+    return this.#call("GET", "network", options);
   }
 
   /** What is left out stays. Connections that are not allowed any more are reset. */
-  async setNetwork(network: Network, options: CallOptions = {}): Promise<NetworkState> {
-    const json = toWire(network);
-    return fromWire(await this.client.json("PATCH", `${this.#path}/network`, { json, repeatable: true, ...options }));
+  setNetwork(network: Network, options: CallOptions = {}): Promise<NetworkState> {
+    return this.#call("PATCH", "network", { json: toWire(network), repeatable: true, ...options });
   }
 
   /** What it takes of the host, and how its guest is. */
-  async metrics(options: CallOptions = {}): Promise<Metrics> {
-    return fromWire(await this.client.json("GET", `${this.#path}/metrics`, options));
+  metrics(options: CallOptions = {}): Promise<Metrics> {
+    return this.#call("GET", "metrics", options);
   }
 
   /** The last things that happened to it, oldest first. */
-  async events(options: EventOptions = {}): Promise<SandboxEvent[]> {
-    const { tail, since, ...call } = options;
-    const answer = await this.client.json("GET", `${this.#path}/events`, { query: { tail, since }, ...call });
-    return listFromWire(jsonObject(answer)["events"]);
+  async events({ tail, since, ...call }: EventOptions = {}): Promise<SandboxEvent[]> {
+    const options = { query: { tail, since }, ...call };
+    return listFromWire((await this.#call<{ events: unknown }>("GET", "events", options)).events);
   }
 
   /** The same, then what happens, until it is deleted. */
-  async *followEvents(options: EventOptions = {}): AsyncGenerator<SandboxEvent> {
-    const { tail, since, ...call } = options;
-    const query = { tail, since, follow: true };
-    for await (const { data } of this.client.events(`${this.#path}/events`, { query, ...call })) yield fromWire(data);
+  async *followEvents({ tail, since, ...call }: EventOptions = {}): AsyncGenerator<SandboxEvent> {
+    const options = { query: { tail, since, follow: true }, ...call };
+    for await (const { data } of this.client.events(`${this.#path}/events`, options)) yield fromWire(data);
   }
 
   // ---- its life ----
@@ -335,12 +341,12 @@ export class Sandbox {
 
   async #change(call: string, status: SandboxInfo["status"], options: CallOptions): Promise<void> {
     await this.client.send("POST", `${this.#path}/${call}`, { timeoutMs: CAPTURE_MS, repeatable: true, ...options });
-    this.#info = { ...this.#info, status };
+    this.#info.status = status;
   }
 
   /** What ends or stops it by itself. */
-  async lifecycle(options: CallOptions = {}): Promise<Lifecycle> {
-    return fromWire(await this.client.json("GET", `${this.#path}/lifecycle`, options));
+  lifecycle(options: CallOptions = {}): Promise<Lifecycle> {
+    return this.#call("GET", "lifecycle", options);
   }
 
   /** Without a call for so long it ends. */
@@ -349,16 +355,17 @@ export class Sandbox {
   }
 
   /** Whether it is hibernated when it is idle, instead of ending; and when it is idle. */
-  setPersistent(
-    persistent: boolean,
-    options: CallOptions & { idleSeconds?: number | undefined } = {},
-  ): Promise<Lifecycle> {
-    const { idleSeconds, ...call } = options;
+  setPersistent(persistent: boolean, { idleSeconds, ...call }: PersistentOptions = {}): Promise<Lifecycle> {
     return this.#setLifecycle({ persistent, idleSeconds }, call);
   }
 
   async #setLifecycle(change: object, options: CallOptions): Promise<Lifecycle> {
-    const json = toWire(change);
-    return fromWire(await this.client.json("PATCH", `${this.#path}/lifecycle`, { json, repeatable: true, ...options }));
+    const now = await this.#call<Lifecycle>("PATCH", "lifecycle", {
+      json: toWire(change),
+      repeatable: true,
+      ...options,
+    });
+    Object.assign(this.#info, now);
+    return now;
   }
 }

@@ -175,7 +175,8 @@ function check(request: Request): string {
 test("all that is sent is in the contract, and all of the contract is called", () => {
   const called = new Set(server.requests.map(check));
   const left = routes.map((route) => route.name).filter((name) => !called.has(name));
-  expect(left.sort()).toEqual(NOT_OURS);
+  expect(left.filter((name) => !NOT_OURS.includes(name))).toEqual([]);
+  expect(NOT_OURS.filter((name) => called.has(name))).toEqual([]);
 });
 
 test("keys that are data are sent as they are", () => {

@@ -224,6 +224,7 @@ test("the forms of a result", async () => {
   expect(got.results[0]?.data).not.toHaveProperty("no/text");
   expect([got.text, got.png]).toEqual(["last", "p"]);
   expect([got.results[1]?.png, got.results[1]?.json]).toEqual([undefined, undefined]);
+  expect((await cell([event("result", { data: { "application/json": "{" } })])).results[0]?.json).toBeUndefined();
 });
 
 test("displays are updated in place", async () => {
