@@ -46,6 +46,12 @@ function rootCause(error: unknown): string {
   return [code, message].filter((word) => typeof word === "string" && word !== "").join(": ") || String(at);
 }
 
+function search(query: RequestOptions["query"] = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text && `?${text}`;
+}
+
 function isIterable(body: Body | undefined): body is AsyncIterable<Uint8Array> {
   return typeof body === "object" && Symbol.asyncIterator in body;
 }
@@ -250,9 +256,19 @@ export class Client {
     }
   }
 
+  /** Where a WebSocket finds that path. It can't send a header with the key. */
+  async socketUrl(path: string, query: RequestOptions["query"]): Promise<string> {
+    const { url, key } = await this.#resolved();
+    return `${url.replace(/^http/, "ws")}${path}${search({ ...query, access_token: key })}`;
+  }
+
+  #resolved(): Promise<Config> {
+    return (this.#config ??= resolveConfig(this.#options));
+  }
+
   /** Any request; an answer that is an error is thrown. `path` is from the root. */
   async request(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {
-    const config = await (this.#config ??= resolveConfig(this.#options));
+    const config = await this.#resolved();
     for (let tries = 1; ; tries++) {
       try {
         const reply = await this.#exchange(config, method, path, options);
@@ -267,10 +283,6 @@ export class Client {
   }
 
   async #exchange(config: Config, method: string, path: string, options: RequestOptions): Promise<Reply> {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(options.query ?? {}))
-      if (value !== undefined) query.append(name, String(value));
-    const search = query.toString();
     const { body } = options;
     // A browser does not tell how far it has sent a file.
     const limit = options.timeoutMs ?? (body instanceof Blob ? FOREVER_MS : (this.#options.timeoutMs ?? SILENCE_MS));
@@ -295,7 +307,7 @@ export class Client {
     };
     const failed = `${config.url} can't be reached: start the server with "pandastack serve", or set PANDASTACK_API to its address`;
     try {
-      const response = await watch.wait(fetch(`${config.url}${path}${search && `?${search}`}`, init), failed);
+      const response = await watch.wait(fetch(`${config.url}${path}${search(options.query)}`, init), failed);
       return new Reply(response, watch);
     } catch (error) {
       throw failure ? failure.error : error;

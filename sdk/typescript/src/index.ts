@@ -38,6 +38,7 @@ export type {
   Template,
 } from "./generated.js";
 export type { OutputBytes } from "./output.js";
+export { Pty, type PtyOptions } from "./pty.js";
 export { Snapshots, Templates } from "./resources.js";
 export {
   Sandbox,

@@ -11,6 +11,7 @@ import { Filesystem } from "./filesystem.js";
 import type { Lifecycle, Metrics, Network, NetworkState, SandboxEvent, SandboxInfo, Snapshot } from "./generated.js";
 import { fromWire, jsonObject, listFromWire, toWire } from "./names.js";
 import { asyncDispose } from "./platform.js";
+import { Pty, type PtyOptions } from "./pty.js";
 
 /** For calls that need no sandbox: where to send them. The sandbox keeps to it. */
 export interface ConnectOptions extends ClientOptions {
@@ -213,6 +214,11 @@ export class Sandbox {
   /** Like exec(), for its output as it comes; the exit code. */
   async execStream(cmd: string, options: ExecOptions = {}): Promise<number> {
     return (await this.exec(cmd, options)).exitCode;
+  }
+
+  /** Opens a terminal with a login shell. */
+  openPty(options: PtyOptions): Promise<Pty> {
+    return Pty.open(this.client, `${this.#path}/exec/pty`, options);
   }
 
   /** A new kernel, whose cells see each other's variables; 8 in a sandbox. */

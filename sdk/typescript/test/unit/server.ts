@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server on the loopback interface that answers as a test tells it to.
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach } from "vitest";
 import { Client, Sandbox } from "../../src/index.js";
@@ -21,6 +21,7 @@ export class Loopback {
   constructor(
     readonly url: string,
     readonly client: Client,
+    readonly server: Server,
   ) {}
 
   /** A handle on a sandbox that is not there. */
@@ -60,7 +61,7 @@ export async function serve(handler: Handler, options: { timeoutMs?: number } = 
     return new Promise((resolve) => server.close(resolve));
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const loopback = new Loopback(url, new Client({ apiUrl: url, apiKey: "pds_test", ...options }));
+  const loopback = new Loopback(url, new Client({ apiUrl: url, apiKey: "pds_test", ...options }), server);
   return loopback;
 }
 
