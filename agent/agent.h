@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "cgroup.h"
+#include "identity.h"
 #include "link.h"
 #include "loop.h"
 #include "memory_guard.h"
@@ -28,6 +29,7 @@ struct agent {
 	struct cgroup_tree cgroups;
 	struct memory_guard memory_guard;
 	struct runtime runtime;
+	struct identity_files files;
 	struct list commands; /* running, also those without a stream */
 	struct list jobs;
 	struct list sessions;

@@ -32,12 +32,12 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "agent.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "cgroup.h"
 #include "file_io.h"
-#include "identity.h"
 #include "network.h"
 
 enum {
@@ -337,7 +337,6 @@ int boot(struct err *err)
 	if (r < 0)
 		return r;
 	tune();
-	identity_init();
 	r = network_init();
 	if (r < 0)
 		log_warn("the machine has no network", LOG_STR("why", strerror(-r)));

@@ -12,6 +12,9 @@
  */
 int file_read_small(int dir_fd, const char *path, struct buf *ret);
 
+/* The same of an open file, from its beginning. */
+int file_read_all(int fd, struct buf *ret);
+
 /* Writes a value into an existing file with one write(2). */
 int file_write_small(int dir_fd, const char *path, const char *value);
 int file_write_number(int dir_fd, const char *path, unsigned long long value);
@@ -21,3 +24,6 @@ uint64_t meminfo_bytes(const char *key);
 
 /* Creates or replaces the file's contents. */
 int file_put(const char *path, const char *contents, int mode);
+
+/* Puts other contents into an open file. */
+int file_replace(int fd, const char *contents);

@@ -135,6 +135,9 @@ def test_resume(agent: Agent) -> None:
     (etc / "hosts").write_text("127.0.0.1 localhost\n127.0.1.1 old\n::1 six\n")
     agent.link.resume(hostname="box-2")
     assert (etc / "hosts").read_text() == "127.0.0.1 localhost\n::1 six\n127.0.1.1\tbox-2\n"
+    agent.link.resume(hostname="b")
+    assert (etc / "hosts").read_text() == "127.0.0.1 localhost\n::1 six\n127.0.1.1\tb\n"
+    assert (etc / "hostname").read_text() == "b\n"
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,32 @@ def test_create_refuses(link: Link, s: str, request_: Json, kind: str) -> None:
     assert e.value.kind == kind
 
 
+def test_kernels_of_a_copy_seed_their_generators(link: Link, tmp_path: Path) -> None:
+    """Once, before their next cell; and where none comes, soon."""
+    seeded = tmp_path / "seeded"
+    os.mkfifo(seeded)
+    link.call("session_create", session="s")
+    link.call("session_create", session="idle", env={"FAKE_SEEDED": str(seeded)})
+    link.resume()
+    assert run(link, "print(seeds)")[1].stdout == b"1\n"
+    seeded.read_bytes()  # waits for the kernel
+    for name in ("s", "idle"):
+        assert run(link, "print(seeds)", session=name)[1].stdout == b"1\n"
+
+
+def test_no_new_seeds_for_a_machine_that_goes_on(link: Link, s: str) -> None:
+    link.resume(hostname=None, machine_id=None)
+    assert run(link, "print(seeds)")[1].stdout == b"0\n"
+
+
+def test_a_kernel_that_is_starting_in_a_copy_seeds_its_generators(link: Link) -> None:
+    """It may have drawn its numbers before."""
+    created = link.open("session_create", session="s")
+    link.resume()
+    created.result()
+    assert run(link, "print(seeds)")[1].stdout == b"1\n"
+
+
 def test_unknown_sessions(link: Link) -> None:
     for op in ("session_run", "session_interrupt", "session_restart", "session_delete"):
         with pytest.raises(LinkError) as e:

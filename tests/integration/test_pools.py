@@ -286,6 +286,30 @@ def test_the_pool_follows_what_is_asked_for(make_daemon: MakeDaemon) -> None:
     d.stop()
 
 
+def wait_for_spares(d: Daemon, count: int, since: int) -> None:
+    """Wait until so many have been made since that place in the log."""
+    for _ in range(count):
+        since = d.records.index(d.wait_log(READY, since=since), since) + 1
+
+
+def test_a_burst_leaves_more_spares(make_daemon: MakeDaemon) -> None:
+    """Who has forked a tree does it again."""
+    d = make_daemon(args=PRESPAWN).wait_ready()
+    s = d.api.create("base")
+    d.wait_log(READY, template="base")
+    mark = d.mark()
+    made = s.fork_tree(4)
+    hits, misses = takes(d.api, "prespawn", "hits"), takes(d.api, "prespawn", "misses")
+    wait_for_spares(d, 4, mark)
+    assert len(d.vms("pool")) == 4
+    made += s.fork_tree(4)
+    assert takes(d.api, "prespawn", "hits") == hits + 4
+    assert takes(d.api, "prespawn", "misses") == misses
+    assert {c.output("echo fine") for c in made} == {"fine\n"}
+    d.stop()
+    d.check_clean()
+
+
 def test_boot_mode_outlives_the_daemon(make_daemon: MakeDaemon) -> None:
     first = make_daemon(args=[*WARM, "--keep"]).wait_ready()
     first.wait_log(READY)
