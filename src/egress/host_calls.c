@@ -311,6 +311,7 @@ static int refuse_later(struct flow *f)
 	return -1;
 }
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library's names are reserved ones. */
 int connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	struct flow *f = flow_of(fd);
@@ -430,6 +431,7 @@ ssize_t recv(int fd, void *dst, size_t n, int flags)
 	}
 	return (ssize_t)syscall(SYS_recvfrom, fd, dst, n, flags, NULL, NULL);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 static bool is_resolver(const struct egress_addr *addr, uint16_t port)
 {
