@@ -23,7 +23,7 @@ struct flow {
 	bool judged;   /* `addr` was allowed by the config of `config_age` */
 	bool resolver; /* `addr` is that of a resolver */
 	bool asked;    /* so it was once: answers may come late */
-	bool by_name;
+	enum egress_names names;
 	enum egress_protocol protocol;
 	struct egress_addr addr; /* as the guest names it */
 	uint16_t port;
@@ -165,12 +165,15 @@ static void judge(enum egress_protocol protocol, const struct egress_addr *addr,
 	struct egress_target *t, struct egress_verdict *ret)
 {
 	static const char *names[DNS_NAMES_MAX];
+	struct egress_addr carried;
 
 	*t = (struct egress_target){.protocol = protocol,
 		.addr = *addr,
 		.port = port,
 		.route = route_of(self.route_fd, addr),
 		.names = names};
+	if (t->route == EGRESS_ROUTE_BEYOND && egress_addr_carries_v4(addr, &carried))
+		t->route = route_of(self.route_fd, &carried);
 	t->n_names = dns_names(&self.known, addr, clock_mono_ms(), names);
 	egress_policy_check(&self.config->policy, t, ret);
 }
@@ -187,7 +190,7 @@ static bool judge_resolver(const struct flow *f, const void *data, size_t len)
 		refuse(&t, NULL, "the policy has names, and questions by TCP are not looked into");
 		return false;
 	}
-	if (dns_question(data, len, false, name) < 0) {
+	if (dns_question(data, len, name) < 0) {
 		refuse(&t, NULL, "it is no question for a name");
 		return false;
 	}
@@ -222,19 +225,10 @@ static bool may_send(struct flow *f, const struct egress_addr *addr, uint16_t po
 		refuse(&t, NULL, verdict.why);
 		return false;
 	}
-	f->by_name = verdict.by_name;
+	f->names = verdict.names;
 	f->judged = true;
 	f->config_age = self.config_age;
 	return true;
-}
-
-static bool is_named(const struct egress_rules *rules)
-{
-	for (size_t i = 0; i < rules->n; i++) {
-		if (rules->all[i].name[0])
-			return true;
-	}
-	return false;
 }
 
 /* Streams are looked into where a name allowed them, or could forbid them. */
@@ -242,10 +236,12 @@ static void begin_peek(struct flow *f)
 {
 	const struct egress_policy *p = &self.config->policy;
 
-	if (f->resolver || (!f->by_name && !is_named(&p->deny) && !is_named(&p->host_deny)))
+	if (f->resolver ||
+		(f->names == EGRESS_NAMES_FREE && !egress_rules_have_names(&p->deny) &&
+			!egress_rules_have_names(&p->host_deny)))
 		return;
 	f->peek = xnew(struct peek);
-	peek_init(f->peek, p, f->port, f->by_name);
+	peek_init(f->peek, p, f->port, f->names);
 }
 
 /* The guest sees a reset, and so does the other side. */
@@ -272,7 +268,7 @@ void host_calls_set_config(const struct egress_config *config)
 		if (!f || f->protocol != EGRESS_TCP || !f->judged || f->dead)
 			continue;
 		judge(EGRESS_TCP, &f->addr, f->port, &t, &verdict);
-		if (verdict.allowed && !verdict.by_name && !f->peek)
+		if (verdict.allowed && verdict.names == EGRESS_NAMES_FREE && !f->peek)
 			continue;
 		refuse(&t, NULL, "the policy has changed");
 		kill_flow(fd, f);

@@ -306,7 +306,8 @@ static void take_frame(struct stack *s, const uint8_t *frame, size_t len)
 	s->stats.bytes_out += len;
 	s->tokens -= (int64_t)len;
 	if (v == FRAME_PASS_TO_GATEWAY)
-		host_calls_note_denied(&t, "it is the sandbox's gateway, which has no services");
+		host_calls_note_denied(&t,
+			"it is in the sandbox's own network, which has no services");
 	slirp_input(s->slirp, frame, (int)len);
 	(void)host_calls_was_denied(); /* its answer has been sent */
 }

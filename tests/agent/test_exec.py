@@ -25,8 +25,18 @@ def test_argv_needs_no_shell(link: Link) -> None:
     assert s.stdout == b"a b|$HOME|-rf|"
 
 
-@pytest.mark.parametrize("request_", [{}, {"argv": []}, {"argv": [1]}, {"cmd": 5}, {"cmd": "true", "env": []},
-                                      {"cmd": "true", "env": {"A=B": "c"}}, {"cmd": "true", "env": {"A": 1}}])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {},
+        {"argv": []},
+        {"argv": [1]},
+        {"cmd": 5},
+        {"cmd": "true", "env": []},
+        {"cmd": "true", "env": {"A=B": "c"}},
+        {"cmd": "true", "env": {"A": 1}},
+    ],
+)
 def test_wrong_requests(link: Link, request_: dict[str, object]) -> None:
     with pytest.raises(LinkError) as e:
         link.call("exec", **request_)
@@ -43,8 +53,9 @@ def test_command_not_found(link: Link) -> None:
     assert s.result()["exit_code"] == 126
 
 
-@pytest.mark.parametrize(("cmd", "code", "sig"), [("kill -9 $$", 137, 9), ("kill -11 $$", 139, 11),
-                                                  ("kill -TERM $$", 143, 15)])
+@pytest.mark.parametrize(
+    ("cmd", "code", "sig"), [("kill -9 $$", 137, 9), ("kill -11 $$", 139, 11), ("kill -TERM $$", 143, 15)]
+)
 def test_signals(link: Link, cmd: str, code: int, sig: int) -> None:
     result, _, _ = link.exec(cmd)
     assert (result["exit_code"], result["signal"]) == (code, sig)
@@ -142,7 +153,9 @@ def test_environment_layers(agent: Agent) -> None:
     link = agent.link
     link.resume(env={"C": "sandbox", "D": "sandbox"})
     show = "echo $A-$B-$C-$D-$LANG; echo $PATH"
-    assert link.exec(show, env={"D": "request"})[1].startswith(b"file-two words-sandbox-request-C.UTF-8\n/opt/venv/bin:")
+    assert link.exec(show, env={"D": "request"})[1].startswith(
+        b"file-two words-sandbox-request-C.UTF-8\n/opt/venv/bin:"
+    )
     assert link.exec(show)[1].startswith(b"file-two words-sandbox-sandbox-")
 
 

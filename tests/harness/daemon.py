@@ -161,6 +161,7 @@ class Daemon:
                 else:
                     self.strays.append(line)
                 self._news.notify_all()
+        stream.close()
         with self._news:
             self._ended = True
             self._news.notify_all()
