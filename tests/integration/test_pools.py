@@ -261,6 +261,22 @@ def test_spares_of_an_old_version_are_dropped(make_daemon: MakeDaemon, own_templ
         shutil.rmtree(own_templates)
 
 
+def test_gc_ends_spares_of_an_old_version(make_daemon: MakeDaemon, own_templates: Path) -> None:
+    """They have its files open, whose room would not be free."""
+    try:
+        d = make_daemon(template_dir=own_templates, args=PRESPAWN).wait_ready()
+        d.wait_log(READY)
+        pid = spare_of(d)
+        new = rebuild(own_templates / BASE)
+        d.api.call("POST", "/v1/gc")
+        assert wait_for_exit(pid, 10)
+        d.wait_log(READY, version=new)
+        d.stop()
+        d.check_clean()
+    finally:
+        shutil.rmtree(own_templates)
+
+
 def test_removing_a_template_ends_its_spares(make_daemon: MakeDaemon, own_templates: Path) -> None:
     try:
         d = make_daemon(template_dir=own_templates, args=PRESPAWN).wait_ready()
