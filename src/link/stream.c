@@ -131,6 +131,18 @@ void link_cancel(struct link_stream *s)
 		NULL); /* dead is cancelled too */
 }
 
+int link_stream_fd(const struct link_stream *s)
+{
+	return s->event_fd;
+}
+
+void link_stream_clear(struct link_stream *s)
+{
+	uint64_t n;
+
+	(void)!read(s->event_fd, &n, sizeof(n)); /* clear already is as good */
+}
+
 /* Waits for a signal of the stream. 0, -ETIMEDOUT, -ECONNRESET. */
 static int wait_signal(struct link_stream *s, int64_t deadline_ms, int hangup_fd)
 {
@@ -139,7 +151,6 @@ static int wait_signal(struct link_stream *s, int64_t deadline_ms, int hangup_fd
 		{.fd = hangup_fd, .events = POLLRDHUP},
 	};
 	int64_t left = deadline_ms < 0 ? -1 : deadline_ms - clock_mono_ms();
-	uint64_t n;
 
 	if (deadline_ms >= 0 && left <= 0)
 		return -ETIMEDOUT;
@@ -147,7 +158,7 @@ static int wait_signal(struct link_stream *s, int64_t deadline_ms, int hangup_fd
 		return -errno;
 	if (p[1].revents)
 		return -ECONNRESET;
-	(void)!read(s->event_fd, &n, sizeof(n)); /* nothing to read is a wait that ended early */
+	link_stream_clear(s);
 	return 0;
 }
 
@@ -375,6 +386,24 @@ void link_event_done(struct link_stream *s, struct link_event *ev)
 	*ev = (struct link_event){0};
 }
 
+/* Window for DATA; the lock is held. */
+static size_t room(const struct link_stream *s)
+{
+	if (s->link->dead || s->closed || s->tx_window <= LIMIT_CONTROL_BYTES)
+		return 0;
+	return s->tx_window - LIMIT_CONTROL_BYTES;
+}
+
+size_t link_stream_room(struct link_stream *s)
+{
+	size_t n;
+
+	pthread_mutex_lock(&s->link->lock);
+	n = room(s);
+	pthread_mutex_unlock(&s->link->lock);
+	return n;
+}
+
 /* Takes up to `want` bytes of window, waiting for some. Returns them or an error. */
 static ssize_t take_window(struct link_stream *s, size_t want, int64_t deadline_ms, int hangup_fd,
 	struct err *err)
@@ -389,9 +418,7 @@ static ssize_t take_window(struct link_stream *s, size_t want, int64_t deadline_
 		pthread_mutex_lock(&link->lock);
 		dead = link->dead;
 		closed = s->closed;
-		n = dead || closed || s->tx_window <= LIMIT_CONTROL_BYTES
-			? 0
-			: MIN(want, s->tx_window - LIMIT_CONTROL_BYTES);
+		n = MIN(want, room(s));
 		s->tx_window -= n;
 		pthread_mutex_unlock(&link->lock);
 		if (dead)
