@@ -27,7 +27,7 @@ enum {
 
 struct forking {
 	struct core *core;
-	const struct sandbox *parent;
+	struct sandbox *parent;
 	const struct fork_spec *spec;
 	const struct sandbox_source *source;
 	struct fork_result *result;
@@ -44,7 +44,7 @@ void fork_result_done(struct fork_result *r)
 static json_t *child_metadata(const struct forking *f, unsigned int i)
 {
 	static const char *const of_tree[] = {"fork_tree_id", "fork_parent_id", "fork_index"};
-	json_t *metadata = json_deep_copy(f->parent->metadata);
+	json_t *metadata = sandbox_metadata(f->parent);
 	char index[12];
 
 	/* A child of one in a tree is not in that tree: a promotion must not end it. */
@@ -62,8 +62,7 @@ static json_t *child_metadata(const struct forking *f, unsigned int i)
 }
 
 /* Forks of forks add up. What tells the children of a tree apart comes on top, and does not. */
-static int check_metadata(const struct sandbox *parent, const struct fork_spec *spec,
-	struct err *err)
+static int check_metadata(struct sandbox *parent, const struct fork_spec *spec, struct err *err)
 {
 	const struct fork_spec no_tree = {.metadata = spec->metadata};
 	const struct forking f = {.parent = parent, .spec = &no_tree};
