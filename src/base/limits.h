@@ -23,6 +23,7 @@
 #define LIMIT_COMMAND_BYTES KIB(120)  /* Linux: one argument is at most 128 KiB (MAX_ARG_STRLEN) */
 #define LIMIT_PATH_BYTES 4095         /* PATH_MAX without its NUL */
 #define LIMIT_CONNECTIONS 512         /* HTTP connections at once, a thread each */
+#define LIMIT_ANSWER_HEAD_BYTES KIB(32) /* of a server in a sandbox */
 #define LIMIT_METADATA_ENTRIES 64
 #define LIMIT_METADATA_KEY_BYTES 128
 #define LIMIT_METADATA_VALUE_BYTES KIB(4)

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -24,6 +25,9 @@ struct url {
 	} query[URL_QUERY_MAX];
 	size_t n_query;
 };
+
+/* Decodes in place: what is decoded is never longer. -EINVAL (ERR_INVALID). */
+int url_decode(char *s, bool plus_is_space, struct err *err);
 
 /* -EINVAL (ERR_INVALID). Call url_done() also after a failure. */
 int url_parse(const char *target, struct url *ret, struct err *err);
