@@ -11,8 +11,8 @@
  *   itself: END becomes a FIN, a FIN becomes END.
  * - A server that takes no more bytes may still have an answer under way: what the host sends then goes nowhere, and
  *   the stream goes on until the server's own end.
- * - A host that cancels or is gone resets the connection, for a server must not take what it has for all of it; a
- *   server that resets it makes the stream fail, for the same reason.
+ * - A host that cancels or is gone before its END resets the connection, for a server must not take what it has for all
+ *   of it; a server that resets it makes the stream fail, for the same reason.
  */
 #include "tunnel.h"
 
@@ -170,7 +170,7 @@ static void on_gone(struct stream *s)
 	static const struct linger reset = {.l_onoff = 1};
 	struct tunnel *t = s->owner;
 
-	if (t->fd >= 0)
+	if (!t->host_ended || t->in.len)
 		(void)setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	tunnel_free(t);
 }
@@ -230,7 +230,8 @@ static void attempt_failed(struct tunnel *t, int r)
 
 static void on_late(struct timer *timer)
 {
-	fail(container_of(timer, struct tunnel, late), -EBUSY, "the server takes no connection");
+	fail(container_of(timer, struct tunnel, late), -ECONNREFUSED,
+		"the server takes no connection");
 }
 
 static void on_attempt(struct tunnel *t)

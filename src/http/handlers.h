@@ -21,6 +21,13 @@ http_handler_fn h_fork, h_fork_tree, h_promote;
 /* h_lifecycle.c */
 http_handler_fn h_pause, h_resume, h_hibernate, h_wake, h_lifecycle_get, h_lifecycle_patch;
 
+/* h_ports.c */
+http_handler_fn h_ports_list, h_ports_add, h_ports_remove, h_preview;
+
+/* h_proxy.c */
+http_handler_fn h_proxy;
+extern const struct http_upload h_proxy_upload;
+
 /* h_exec.c */
 http_handler_fn h_exec, h_exec_stream;
 

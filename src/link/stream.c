@@ -223,6 +223,8 @@ static enum err_kind kind_of_guest(const char *kind)
 		{"no_space", ERR_NO_SPACE},
 		{"busy", ERR_CONFLICT},
 		{"limit", ERR_TOO_MANY},
+		{"refused", ERR_UPSTREAM},
+		{"reset", ERR_UPSTREAM},
 		{"unsupported", ERR_UNSUPPORTED},
 	};
 

@@ -183,6 +183,18 @@ def test_a_host_that_goes_away_resets(link: Link, server: Server, how: str) -> N
         peer.recv(1)
 
 
+def test_a_host_that_has_said_everything_may_go(link: Link, server: Server) -> None:
+    s, peer = connect(link, server)
+    s.send(b"all of it")
+    s.end()
+    assert read_all(peer) == b"all of it"
+    s.cancel()
+    with pytest.raises(LinkError):
+        s.result()
+    assert peer.recv(1) == b""
+    peer.close()
+
+
 def test_an_answer_before_the_end_of_the_question(link: Link, server: Server) -> None:
     """A server that reads no more and answers all the same, as HTTP's do with what is too large."""
     s, peer = connect(link, server)
