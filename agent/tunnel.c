@@ -39,6 +39,7 @@ struct tunnel {
 	bool host_ended; /* END was received */
 	bool in_over;    /* the socket takes no more bytes */
 	bool out_over;   /* END was sent */
+	bool broken;     /* a write heard of a reset, and no read will */
 	bool wants_room;
 };
 
@@ -89,8 +90,10 @@ static void write_to_server(struct tunnel *t)
 
 	if (t->in.len && !t->in_over)
 		n = send(t->fd, t->in.data, t->in.len, MSG_NOSIGNAL);
-	if (n < 0 && errno != EAGAIN)
+	if (n < 0 && errno != EAGAIN) {
 		t->in_over = true;
+		t->broken = errno == ECONNRESET;
+	}
 	if (t->in_over)
 		n = (ssize_t)t->in.len; /* to nowhere */
 	if (n > 0) {
@@ -117,7 +120,7 @@ static bool read_from_server(struct tunnel *t)
 	n = stream_send_from(t->stream, LINK_CH_BODY, t->fd, -1, room);
 	if (n > 0 || n == -EAGAIN)
 		return true;
-	if (n < 0) {
+	if (n < 0 || t->broken) {
 		fail_reset(t);
 		return false;
 	}
