@@ -33,7 +33,8 @@ struct agent {
 	struct list commands; /* running, also those without a stream */
 	struct list jobs;
 	struct list sessions;
-	json_t *env; /* the sandbox's, from `resume`; NULL until then */
+	size_t tunnels; /* open */
+	json_t *env;    /* the sandbox's, from `resume`; NULL until then */
 	bool network_up;
 	bool stop;
 };
