@@ -11,6 +11,7 @@ export default tseslint.config(
       "@typescript-eslint/array-type": ["error", { default: "array-simple" }],
       "@typescript-eslint/dot-notation": "off", // tsc wants brackets for what may be missing
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
+      "@typescript-eslint/no-unused-vars": ["error", { varsIgnorePattern: "^_+$" }],
       "@typescript-eslint/no-unnecessary-type-parameters": "off", // JSON is taken to be what the contract says
       "@typescript-eslint/non-nullable-type-assertion-style": "off", // the other rule forbids what this one wants
       "@typescript-eslint/prefer-nullish-coalescing": ["error", { ignorePrimitives: { string: true } }],

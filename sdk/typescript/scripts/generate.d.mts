@@ -1,1 +1,1 @@
-export declare function generate(): Promise<string>;
+export declare function generate(): Promise<Record<string, string>>;

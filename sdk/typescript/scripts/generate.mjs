@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the SDK has from the contracts: api/errors.def and the schemas of api/openapi.yaml, as src/generated.ts. A unit
-// test fails when that file is not what comes out here.
+// What the SDK has from the contracts: api/errors.def and the schemas of api/openapi.yaml, as src/codes.ts and
+// src/models.ts. A unit test fails when they are not what comes out here.
 import { readFileSync, writeFileSync } from "node:fs";
 import { format } from "prettier";
 import { parse } from "yaml";
@@ -19,10 +19,12 @@ const INTERFACES = {
   NetworkState: "NetworkState",
   SandboxEvent: "Event",
   Metrics: "Metrics",
+  ExecResult: "ExecResult",
+  CellResult: "CellResult",
+  Port: "Port",
 };
-/** Members that are there for the clients of other servers, and are empty. */
-const EMPTY = ["guest_ip", "host_tap", "mac", "vsock_cid", "mem_path", "state_path"];
-/** Those that have another name beside them. */
+/** Members that are there for the clients of other servers, and are empty or have another name beside them. */
+const LEFT_OUT = ["exit", "guest_ip", "host_tap", "mac", "vsock_cid", "mem_path", "state_path"];
 const isOther = (description) => /^The same( as .*)?$/.test(description ?? "");
 
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
@@ -39,7 +41,7 @@ function typeOf(schema, schemas) {
   if (name) return Object.keys(INTERFACES).find((key) => INTERFACES[key] === name) ?? typeOf(schemas[name], schemas);
   if (oneOf) return oneOf.map((one) => typeOf(one, schemas)).join(" | ");
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
-  if (type === "array") return `Array<${typeOf(items, schemas)}>`;
+  if (type === "array") return `Array<${typeOf(items, schemas)}>`.replace("Array<string>", "string[]");
   if (properties) return `{\n${members(schema, schemas)}}${schema.nullable ? " | null" : ""}`;
   if (type === "object")
     return `Record<string, ${additionalProperties ? typeOf(additionalProperties, schemas) : "unknown"}>`;
@@ -48,7 +50,7 @@ function typeOf(schema, schemas) {
 
 function members(schema, schemas) {
   const own = Object.entries(schema.properties).filter(
-    ([key, { description }]) => !EMPTY.includes(key) && !isOther(description),
+    ([key, { description }]) => !LEFT_OUT.includes(key) && !isOther(description),
   );
   const lines = own.map(([key, value]) => {
     const doc = value.description ? `/** ${value.description} */\n` : "";
@@ -62,14 +64,23 @@ function interfaceOf(name, schema, schemas) {
   return `export interface ${name}${base ? ` extends ${typeOf(base, schemas)}` : ""} {\n${members(own, schemas)}}\n`;
 }
 
+/** The files, by their names. */
 export async function generate() {
   const { schemas } = parse(readFileSync(new URL("openapi.yaml", api), "utf8")).components;
-  const head =
-    "// SPDX-License-Identifier: Apache-2.0\n" +
-    "// Made of api/errors.def and api/openapi.yaml by scripts/generate.mjs; not to be edited.\n";
   const interfaces = Object.entries(INTERFACES).map(([name, of]) => interfaceOf(name, schemas[of], schemas));
-  return format([head, codes(), ...interfaces].join("\n"), { parser: "typescript", printWidth: 120 });
+  const file = (from, parts) =>
+    format(
+      [
+        `// SPDX-License-Identifier: Apache-2.0\n// Made of ${from} by scripts/generate.mjs; not to be edited.\n`,
+        ...parts,
+      ].join("\n"),
+      { parser: "typescript", printWidth: 120 },
+    );
+  return {
+    "src/codes.ts": await file("api/errors.def", [codes()]),
+    "src/models.ts": await file("api/openapi.yaml", interfaces),
+  };
 }
 
 if (process.argv[1] === new URL(import.meta.url).pathname)
-  writeFileSync(new URL("src/generated.ts", root), await generate());
+  for (const [name, text] of Object.entries(await generate())) writeFileSync(new URL(name, root), text);

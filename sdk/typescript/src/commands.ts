@@ -2,68 +2,54 @@
 // Commands in a sandbox, run to their end.
 import type { CallOptions, Client } from "./client.js";
 import { CommandError } from "./errors.js";
-import { toWire } from "./names.js";
-import { Outputs, type OutputBytes } from "./output.js";
-import { follow, integer, type OutputCallbacks } from "./stream.js";
+import type { ExecResult } from "./models.js";
+import { fromWire, toWire } from "./names.js";
+import { Outputs } from "./output.js";
+import { follow, type OutputCallbacks } from "./stream.js";
 
-export interface ExecOptions extends CallOptions, OutputCallbacks {
+export interface CommandOptions extends CallOptions {
   cwd?: string | undefined;
   /** Variables beside the sandbox's own. */
   env?: Record<string, string> | undefined;
-  /** Without it stdin is at its end. */
-  stdin?: string | undefined;
   user?: string | undefined;
   /** After that it is killed with all that it started; 600 without it. */
   timeoutSeconds?: number | undefined;
+}
+
+export interface ExecOptions extends CommandOptions, OutputCallbacks {
+  /** Without it stdin is at its end. */
+  stdin?: string | undefined;
   /** Throw a CommandError when its exit code is not 0. */
   check?: boolean | undefined;
 }
 
-/** A command that ended, well or not: `exitCode` says which. */
-export interface ExecResult {
-  stdout: string;
-  stderr: string;
-  /** 128 + the signal that ended it. */
-  exitCode: number;
-  signal: number | undefined;
-  durationMs: number;
-  /** There was more output than is kept. */
-  truncated: boolean;
-  /** Then: how much there was. */
-  outputBytes: OutputBytes | undefined;
+function execResult(output: Outputs, exit: Record<string, unknown>): ExecResult {
+  const { seq: _, error: __, code: ___, ...answer } = output.answer(exit);
+  return fromWire({ exit_code: -1, timed_out: false, ...answer });
 }
 
-export async function exec(
-  client: Client,
-  sandboxPath: string,
-  cmd: string,
-  options: ExecOptions,
-): Promise<ExecResult> {
-  const { cwd, env, stdin, user, timeoutSeconds } = options;
-  const output = new Outputs();
-  const result = await follow(
-    client,
-    `${sandboxPath}/exec/stream`,
-    toWire({ cmd, cwd, env, stdin, user, timeoutSeconds }),
-    {
+/** Commands: `sandbox.commands`. */
+export class Commands {
+  constructor(
+    readonly client: Client,
+    readonly sandbox: string,
+  ) {}
+
+  /** Runs a command (for `sh -c`) to its end. */
+  async run(cmd: string, options: ExecOptions = {}): Promise<ExecResult> {
+    const { cwd, env, stdin, user, timeoutSeconds } = options;
+    const output = new Outputs();
+    const json = toWire({ cmd, cwd, env, stdin, user, timeoutSeconds });
+    const finish = (exit: Record<string, unknown>) => execResult(output, exit);
+    const result = await follow(this.client, "POST", `${this.sandbox}/exec/stream`, {
       ...options,
+      json,
       output,
-      finish: (exit): ExecResult => ({
-        stdout: output.stdout.toString(),
-        stderr: output.stderr.toString(),
-        exitCode: integer(exit["exit_code"]) ?? -1,
-        signal: integer(exit["signal"]),
-        durationMs: integer(exit["duration_ms"]) ?? 0,
-        truncated: output.cut,
-        outputBytes: output.bytesIfCut(),
-      }),
-    },
-  );
-  if (options.check && result.exitCode !== 0) {
-    const said = (result.stderr.trim() || result.stdout.trim()).slice(-2000);
-    throw new CommandError(`exit code ${result.exitCode}: ${cmd}\n${said}`.trimEnd(), result.exitCode, {
-      details: result,
+      finish,
     });
+    if (!options.check || result.exitCode === 0) return result;
+    const said = (result.stderr.trim() || result.stdout.trim()).slice(-2000);
+    const message = `exit code ${result.exitCode}: ${cmd}\n${said}`.trimEnd();
+    throw new CommandError(message, result.exitCode, { details: result });
   }
-  return result;
 }

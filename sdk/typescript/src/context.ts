@@ -43,8 +43,9 @@ export class CodeContext {
     const timeoutMs = timeoutSeconds === undefined ? undefined : Math.ceil(timeoutSeconds * 1000);
     const json = toWire({ code, timeoutMs, env, detach, stream: true, allowStdin: onInput !== undefined });
     const output = new CellOutput();
-    return follow(this.sandbox.client, `${this.#path}/run`, json, {
+    return follow(this.sandbox.client, "POST", `${this.#path}/run`, {
       ...options,
+      json,
       output,
       finish: (exit) => new Execution(output.answer(exit)),
       onEvent: async (event) => {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every failure, as one tree. The class says of what kind it is, `code` which one, and the message what to do.
-import { statusOfCode } from "./generated.js";
-import { VERSION } from "./version.js";
+import type { statusOfCode } from "./codes.js";
 
 /** A row of api/errors.def; a server that is newer than this SDK may send others. */
 export type ErrorCode = keyof typeof statusOfCode | (string & {});
@@ -81,32 +80,3 @@ export class CommandError extends PandastackError {
 }
 /** No candidate of explore() may win. */
 export class ExploreError extends PandastackError {}
-
-const UPDATE = `this SDK is pandastack ${VERSION}, GET /version says what the server is: update the older of the two`;
-
-function classOf(code: ErrorCode | undefined, status: number): typeof PandastackError {
-  if (code === "sandbox.failed") return SandboxFailed;
-  // The path itself: what is asked for by its name has a code of its own.
-  if (code === "not_found" || code === "request.method" || status === 501) return NotSupportedError;
-  if (status === 401 || status === 403) return AuthError;
-  if (status === 404) return NotFoundError;
-  if (status === 409) return ConflictError;
-  if (status === 429) return LimitError;
-  if (status === 504) return SandboxTimeout;
-  return status < 500 ? BadRequestError : ServerError;
-}
-
-/** What an answer of an error stands for, or the `error` event of a stream, which has no status of its own. */
-export function errorOf(message: string, facts: ErrorFacts): PandastackError {
-  const { code } = facts;
-  const known =
-    code !== undefined && Object.hasOwn(statusOfCode, code) ? statusOfCode[code as keyof typeof statusOfCode] : 500;
-  const status = facts.status ?? known;
-  const kind = classOf(code, status);
-  return new kind(kind === NotSupportedError ? `${message} (${UPDATE})` : message, { ...facts, status });
-}
-
-/** The error for an answer of another shape than expected. */
-export function notUnderstood(what: string): ServerError {
-  return new ServerError(`the server's answer is not what this SDK expects: ${what} (${UPDATE})`);
-}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a cell of code gave: gathered from the stream of its run, as the server gathers it for a buffered answer.
 import type { ServerEvent } from "./sse.js";
-import { Outputs, type OutputBytes } from "./output.js";
-import { integer, text } from "./stream.js";
+import type { CellResult } from "./models.js";
+import { fromWire } from "./names.js";
+import { Outputs } from "./output.js";
 
 /** A value that a cell displayed or ended with, in all its forms. */
 export class Result {
@@ -66,7 +67,8 @@ const RESULTS_CHARS_MAX = 32 * 1024 * 1024;
 /** What a result costs beside its text, so that a flood of empty ones ends too. */
 const RESULT_OVERHEAD = 128;
 
-const size = ({ data }: Result) => Object.values(data).reduce((n, value) => n + value.length, RESULT_OVERHEAD);
+const size = (data: Record<string, string>) =>
+  Object.values(data).reduce((n, value) => n + value.length, RESULT_OVERHEAD);
 
 function strings(object: unknown): Record<string, string> {
   const members = Object.entries(Object(object) as Record<string, string>).filter(
@@ -77,7 +79,7 @@ function strings(object: unknown): Record<string, string> {
 
 /** What comes while a cell runs. */
 export class CellOutput extends Outputs {
-  #results: Result[] = [];
+  #results: Array<Record<string, string>> = [];
   /** Beside `results`: the names by which displays are updated. */
   #displayIds: Array<string | undefined> = [];
   #room = RESULTS_CHARS_MAX;
@@ -103,16 +105,9 @@ export class CellOutput extends Outputs {
   }
 
   /** All of it, as the server would have answered, with the facts of the cell's end. */
-  answer(exit: Record<string, unknown>): Record<string, unknown> {
-    return {
-      ...this.#error,
-      stdout: this.stdout.toString(),
-      stderr: this.stderr.toString(),
-      results: this.#results,
-      truncated: this.cut,
-      output_bytes: this.bytesIfCut(),
-      ...exit,
-    };
+  override answer(exit: Record<string, unknown>): Record<string, unknown> {
+    const unknown = { status: "died", exit_code: 1, kernel_restarted: false, state_lost: false };
+    return { ...unknown, ...this.#error, ...super.answer(exit), results: this.#results };
   }
 
   override get cut(): boolean {
@@ -131,14 +126,14 @@ export class CellOutput extends Outputs {
 
   #add(data: Record<string, unknown>): Result {
     this.#clearIfAsked();
-    const result = new Result(strings(data["data"]));
+    const result = strings(data["data"]);
     const id = typeof data["display_id"] === "string" ? data["display_id"] : undefined;
     const at = data["update"] === true && id !== undefined ? this.#displayIds.indexOf(id) : -1;
     const old = this.#results[at];
     const room = this.#room + (old ? size(old) : 0) - size(result);
     if (room < 0) {
       this.#cut = true;
-      return result;
+      return new Result(result);
     }
     this.#room = room;
     if (old) {
@@ -147,74 +142,33 @@ export class CellOutput extends Outputs {
       this.#results.push(result);
       this.#displayIds.push(id);
     }
-    return result;
+    return new Result(result);
   }
 }
 
-export type CellStatus = "ok" | "error" | "timeout" | "interrupted" | "died" | "oom";
-
-export class Execution {
-  readonly status: CellStatus;
+// The members of an Execution are those of the answer.
+// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
+export interface Execution extends Omit<CellResult, "results"> {
   /** What it displayed, and the value of its last expression. */
   readonly results: readonly Result[];
-  readonly stdout: string;
-  readonly stderr: string;
-  /** The traceback, where it failed. */
-  readonly error: string | undefined;
-  readonly errorName: string | undefined;
-  readonly errorValue: string | undefined;
-  readonly errorLine: number | undefined;
-  /** 0, or 1; that of a cell of bash, of sys.exit(), of a kernel that ended. */
-  readonly exitCode: number;
-  readonly executionCount: number | undefined;
-  readonly durationMs: number | undefined;
-  /** There was more output, or there were larger results, than are kept. */
-  readonly truncated: boolean;
-  /** Then: how much output there was. */
-  readonly outputBytes: OutputBytes | undefined;
-  /** The kernel that ran it is gone, and there is a new one. */
-  readonly kernelRestarted: boolean;
-  /** The session's variables are gone. */
-  readonly stateLost: boolean;
-  /** What ended the kernel. */
-  readonly signal: number | undefined;
-  readonly reason: string | undefined;
-  /** Files below /workspace that were written while the cell ran. */
-  readonly filesChanged: readonly string[];
-  /** There were more than these. */
-  readonly filesChangedTruncated: boolean;
+}
 
+/** A cell that ended, well or not: `error` is the traceback, undefined when all went well. */
+// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
+export class Execution {
+  /** Of a CellResult as the server sends it. */
   constructor(answer: Record<string, unknown>) {
-    const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
-    this.status = (text(answer["status"]) || "died") as CellStatus;
-    this.results = list(answer["results"]).map((bundle) =>
-      bundle instanceof Result ? bundle : new Result(strings(bundle)),
-    );
-    this.stdout = text(answer["stdout"]);
-    this.stderr = text(answer["stderr"]);
-    this.error = text(answer["error"]) || undefined;
-    this.errorName = text(answer["error_name"]) || undefined;
-    this.errorValue = text(answer["error_value"]) || undefined;
-    this.errorLine = integer(answer["error_line"]);
-    this.exitCode = integer(answer["exit_code"]) ?? 1;
-    this.executionCount = integer(answer["execution_count"]);
-    this.durationMs = integer(answer["duration_ms"]);
-    this.truncated = answer["truncated"] === true;
-    this.outputBytes = answer["output_bytes"] as OutputBytes | undefined;
-    this.kernelRestarted = answer["kernel_restarted"] === true;
-    this.stateLost = answer["state_lost"] === true;
-    this.signal = integer(answer["signal"]);
-    this.reason = text(answer["reason"]) || undefined;
-    this.filesChanged = list(answer["files_changed"]).filter((file) => typeof file === "string");
-    this.filesChangedTruncated = answer["files_changed_truncated"] === true;
+    const { seq: _, exit: __, code: ___, ...facts } = answer;
+    const results = (answer["results"] ?? []) as unknown[];
+    Object.assign(this, fromWire<CellResult>(facts), { results: results.map((data) => new Result(strings(data))) });
   }
 
   /** Of the answer to code that ran once; where there is no kernel for it, that is the answer of a command. */
   static ofAnswer(answer: Record<string, unknown>): Execution {
     if ("status" in answer) return new Execution(answer);
-    const code = integer(answer["exit_code"]);
-    const failed = { status: "error", error: text(answer["stderr"]) || `exit status ${code}` };
-    return new Execution({ ...answer, ...(code === 0 ? { status: "ok" } : failed) });
+    const { exit_code, stderr } = answer;
+    const failed = { status: "error", error: stderr || `exit status ${String(exit_code)}` };
+    return new Execution({ ...answer, ...(exit_code === 0 ? { status: "ok" } : failed) });
   }
 
   /** The text of the cell's value, or else of the last thing that it displayed. */

@@ -2,7 +2,7 @@
 // Files of a sandbox. Paths are absolute. Bytes stay bytes.
 import type { CallOptions, Client } from "./client.js";
 import { NotFoundError } from "./errors.js";
-import type { FileInfo } from "./generated.js";
+import type { FileInfo } from "./models.js";
 import { fromWire, jsonObject, listFromWire } from "./names.js";
 import { bodyOf, counted, writeTo, type ProgressOptions, type Source, type Target } from "./transfer.js";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names: `ttl_seconds` on the wire is `ttlSeconds` here, at any depth, but for keys that are data.
-import { notUnderstood } from "./errors.js";
+import { notUnderstood } from "./refusals.js";
 
 /** Members whose own keys are data. */
 const DATA = new Set(["env", "failures", "metadata", "payload", "results"]);

@@ -34,11 +34,6 @@ class Output {
   }
 }
 
-export interface OutputBytes {
-  stdout: number;
-  stderr: number;
-}
-
 /** Both of what a program writes. */
 export class Outputs {
   readonly stdout = new Output();
@@ -52,7 +47,10 @@ export class Outputs {
     return this.stdout.cut || this.stderr.cut;
   }
 
-  bytesIfCut(): OutputBytes | undefined {
-    return this.cut ? { stdout: this.stdout.bytes, stderr: this.stderr.bytes } : undefined;
+  /** As the server would have answered, with the facts of the end. */
+  answer(exit: Record<string, unknown>): Record<string, unknown> {
+    const { stdout, stderr, cut } = this;
+    const bytes = cut ? { output_bytes: { stdout: stdout.bytes, stderr: stderr.bytes } } : {};
+    return { stdout: stdout.toString(), stderr: stderr.toString(), truncated: cut, ...bytes, ...exit };
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What outlives sandboxes: templates and snapshots.
 import type { CallOptions, Client } from "./client.js";
-import type { Snapshot, Template } from "./generated.js";
+import type { Snapshot, Template } from "./models.js";
 import { fromWire, listFromWire } from "./names.js";
 
 export class Templates {

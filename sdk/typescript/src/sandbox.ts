@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sandbox: a virtual machine of its own, and the handle on it.
 import { Client, type CallOptions, type RequestOptions } from "./client.js";
-import { exec, type ExecOptions, type ExecResult } from "./commands.js";
+import { Commands, type ExecOptions } from "./commands.js";
 import type { ClientOptions } from "./config.js";
 import { CodeContext } from "./context.js";
 import { NotFoundError } from "./errors.js";
 import { Execution } from "./execution.js";
 import { explore, type Exploration, type ExploreOptions } from "./explore.js";
 import { Filesystem } from "./filesystem.js";
-import type { Lifecycle, Metrics, Network, NetworkState, SandboxEvent, SandboxInfo, Snapshot } from "./generated.js";
+import type {
+  ExecResult,
+  Lifecycle,
+  Metrics,
+  Network,
+  NetworkState,
+  Port,
+  SandboxEvent,
+  SandboxInfo,
+  Snapshot,
+} from "./models.js";
 import { fromWire, jsonObject, listFromWire, toWire } from "./names.js";
 import { asyncDispose } from "./platform.js";
 import { Pty, type PtyOptions } from "./pty.js";
@@ -69,6 +79,13 @@ export interface EventOptions extends CallOptions {
   since?: string | undefined;
 }
 
+export interface PreviewOptions extends CallOptions {
+  /** A week at most. */
+  ttlSeconds?: number | undefined;
+  /** Only these, and what is below them; without it all. */
+  paths?: string[] | undefined;
+}
+
 export interface ForkOptions extends CallOptions {
   /** Laid over the parent's. */
   metadata?: Record<string, string> | undefined;
@@ -111,6 +128,7 @@ export class Sandbox {
   #info: SandboxInfo;
   readonly id: string;
   readonly filesystem: Filesystem;
+  readonly commands: Commands;
   readonly #path: string;
   readonly #contexts = new Map<string, Promise<CodeContext>>();
 
@@ -122,6 +140,7 @@ export class Sandbox {
     this.id = info.id;
     this.filesystem = new Filesystem(client, info.id);
     this.#path = `/v1/sandboxes/${encodeURIComponent(info.id)}`;
+    this.commands = new Commands(client, this.#path);
   }
 
   /** Makes one, and waits until it is ready. */
@@ -208,7 +227,7 @@ export class Sandbox {
 
   /** Runs a command (for `sh -c`) to its end. Its exit code is no exception, unless `check` is given. */
   exec(cmd: string, options: ExecOptions = {}): Promise<ExecResult> {
-    return exec(this.client, this.#path, cmd, options);
+    return this.commands.run(cmd, options);
   }
 
   /** Like exec(), for its output as it comes; the exit code. */
@@ -308,6 +327,26 @@ export class Sandbox {
     return this.#call("PATCH", "network", { json: toWire(network), repeatable: true, ...options });
   }
 
+  /** What listens in it, and what has a label. Its servers are reached by previewUrl(), or with the key by `proxyUrl`. */
+  async ports(options: CallOptions = {}): Promise<Port[]> {
+    return listFromWire(await this.client.json("GET", `${this.#path}/ports`, options));
+  }
+
+  /** A label is kept in the metadata. */
+  labelPort(port: number, label: string, options: CallOptions = {}): Promise<Port> {
+    return this.#call("POST", "ports", { json: { port, label }, ...options });
+  }
+
+  async unlabelPort(port: number, options: CallOptions = {}): Promise<void> {
+    await this.client.send("DELETE", `${this.#path}/ports/${port}`, options);
+  }
+
+  /** A link to a server in it that works without a key, for an hour or `ttlSeconds`. */
+  async previewUrl(port: number, { ttlSeconds, paths, ...call }: PreviewOptions = {}): Promise<string> {
+    const json = toWire({ port, ttlSeconds, paths });
+    return (await this.#call<{ url: string }>("POST", "preview-token", { json, ...call })).url;
+  }
+
   /** What it takes of the host, and how its guest is. */
   metrics(options: CallOptions = {}): Promise<Metrics> {
     return this.#call("GET", "metrics", options);
@@ -320,9 +359,9 @@ export class Sandbox {
   }
 
   /** The same, then what happens, until it is deleted. */
-  async *followEvents({ tail, since, ...call }: EventOptions = {}): AsyncGenerator<SandboxEvent> {
+  followEvents({ tail, since, ...call }: EventOptions = {}): Promise<AsyncGenerator<SandboxEvent, void>> {
     const options = { query: { tail, since, follow: true }, ...call };
-    for await (const { data } of this.client.events(`${this.#path}/events`, options)) yield fromWire(data);
+    return this.client.events(`${this.#path}/events`, options, ({ data }) => fromWire(data));
   }
 
   // ---- its life ----

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a command and a cell have in common: a stream of events with output, and at its end `exit` or an error.
 import type { CallOptions, Client } from "./client.js";
-import { APIConnectionError, errorOf, ExecInterrupted } from "./errors.js";
+import { APIConnectionError, ExecInterrupted } from "./errors.js";
 import type { Outputs } from "./output.js";
+import { errorOf } from "./refusals.js";
 import { serverEvents, type ServerEvent } from "./sse.js";
 
 /** Called in order. What a callback throws ends the call; a promise that it gives is awaited, and slows the output down. */
@@ -13,9 +14,9 @@ export interface OutputCallbacks {
 }
 
 export const text = (value: unknown): string => (typeof value === "string" ? value : "");
-export const integer = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
 
 export interface Followed<T> extends CallOptions, OutputCallbacks {
+  json?: object;
   output: Outputs;
   /** Gets what is neither output nor the end. */
   onEvent?: (event: ServerEvent) => unknown;
@@ -23,15 +24,11 @@ export interface Followed<T> extends CallOptions, OutputCallbacks {
   finish: (facts: Record<string, unknown>) => T;
 }
 
-/** Runs what a request starts, to its end. */
-export async function follow<T>(client: Client, path: string, json: object, options: Followed<T>): Promise<T> {
-  const { output, finish, signal, timeoutMs } = options;
-  const reply = await client.request("POST", path, {
-    json,
-    headers: { accept: "text/event-stream" },
-    signal,
-    timeoutMs,
-  });
+/** Hears what a request has started, to its end. */
+export async function follow<T>(client: Client, method: string, path: string, options: Followed<T>): Promise<T> {
+  const { json, output, finish, signal, timeoutMs } = options;
+  const headers = { accept: "text/event-stream" };
+  const reply = await client.request(method, path, { ...(json && { json }), headers, signal, timeoutMs });
   const requestId = reply.response.headers.get("x-request-id") ?? undefined;
   const interrupted = (cause?: unknown) => {
     const lost = "the stream ended before the code did: whether it still runs and what it has done is not known";

@@ -27,14 +27,14 @@ test("its metrics", async () => {
 test("its events", async () => {
   const sandbox = await make();
   const seen: SandboxEvent[] = [];
-  for await (const event of sandbox.followEvents()) {
+  for await (const event of await sandbox.followEvents()) {
     seen.push(event);
     if (event.type === "sandbox.running") await sandbox.pause();
     if (event.type === "sandbox.paused") await sandbox.kill();
   }
   expect(seen.map((event) => event.type)).toEqual(["sandbox.running", "sandbox.paused", "sandbox.deleted"]);
   expect(seen[0]).toMatchObject({ sandboxId: sandbox.id, payload: { template: "code-interpreter" } });
-  await expect(sandbox.followEvents().next()).rejects.toThrow(NotFoundError);
+  await expect(sandbox.followEvents()).rejects.toThrow(NotFoundError);
 
   const other = await make();
   await other.pause();
@@ -42,7 +42,7 @@ test("its events", async () => {
   expect([first?.type, second?.type]).toEqual(["sandbox.running", "sandbox.paused"]);
   expect(await other.events({ tail: 1 })).toEqual([second]);
   expect(await other.events({ since: first?.time })).toEqual([second]);
-  const followed = other.followEvents({ tail: 1, signal: AbortSignal.timeout(60_000) });
+  const followed = await other.followEvents({ tail: 1, signal: AbortSignal.timeout(60_000) });
   expect((await followed.next()).value).toEqual(second);
   await followed.return(undefined);
 });

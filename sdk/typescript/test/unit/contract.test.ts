@@ -9,6 +9,7 @@ import { event, json, serve, stream, type Loopback, type Request } from "./serve
 interface Schema {
   $ref?: string;
   allOf?: Schema[];
+  oneOf?: Schema[];
   properties?: Record<string, Schema>;
   required?: string[];
 }
@@ -34,6 +35,7 @@ const NOT_OURS = [
   "GET /v1/snapshots/{sid}/export",
   "POST /v1/gc",
   "POST /v1/sandboxes/{id}/exec",
+  "POST /v1/sandboxes/{id}/preview",
   "POST /v1/sandboxes/{id}/start",
   "POST /v1/sandboxes/{id}/stop",
   "POST /v1/snapshots/import",
@@ -46,8 +48,8 @@ function resolve<T>(value: T & { $ref?: string }): T {
 }
 
 function merged(schema: Schema): { properties: Record<string, Schema>; required: string[] } {
-  const { properties = {}, required = [], allOf = [] } = resolve(schema);
-  const parts = allOf.map(merged);
+  const { properties = {}, required = [], allOf = [], oneOf = [] } = resolve(schema);
+  const parts = [...allOf, ...oneOf].map(merged);
   return {
     properties: Object.assign({}, properties, ...parts.map((part) => part.properties)) as Record<string, Schema>,
     required: [...required, ...parts.flatMap((part) => part.required)],
@@ -56,7 +58,7 @@ function merged(schema: Schema): { properties: Record<string, Schema>; required:
 
 const routes = Object.entries(api.paths).flatMap(([path, operations]) =>
   Object.entries(operations)
-    .filter(([method]) => method !== "parameters")
+    .filter(([method]) => /^(get|post|put|patch|delete)$/.test(method))
     .map(([method, operation]) => ({
       name: `${method.toUpperCase()} ${path}`,
       method: method.toUpperCase(),
@@ -70,7 +72,7 @@ const INFO = { id: "box", template: "t", status: "running", metadata: { fork_tre
 
 /** An answer that each call can take. */
 function answer(method: string, path: string): unknown {
-  if (method === "GET" && /\/(sandboxes|templates|snapshots|sessions)$/.test(path)) return [];
+  if (method === "GET" && /\/(sandboxes|templates|snapshots|sessions|ports)$/.test(path)) return [];
   return { ...INFO, sandbox: INFO, children: [INFO, INFO], entries: [], events: [], status: "ok", exit_code: 0 };
 }
 
@@ -130,7 +132,11 @@ async function callAll(client: Client): Promise<void> {
   await box.setNetwork(network);
   await box.metrics();
   await box.events({ tail: 1, since: "2026-01-01T00:00:00Z" });
-  await box.followEvents({ tail: 1 }).next();
+  await box.followEvents({ tail: 1 });
+  await box.ports();
+  await box.labelPort(80, "web");
+  await box.unlabelPort(80);
+  await box.previewUrl(80, { ttlSeconds: 1, paths: ["/a"] });
   await box.lifecycle();
   await box.setTtl(1);
   await box.setPersistent(true, { idleSeconds: 1 });

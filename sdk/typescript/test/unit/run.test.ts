@@ -47,7 +47,7 @@ test("a command", async () => {
     signal: 9,
     durationMs: 12,
     truncated: false,
-    outputBytes: undefined,
+    timedOut: false,
   });
   expect(server.requests[0]?.url).toBe("/v1/sandboxes/box/exec/stream");
   const { timeoutSeconds: timeout_seconds, ...rest } = options;
@@ -152,7 +152,7 @@ test("a cell", async () => {
     state_lost: true,
     signal: 9,
     reason: "oom",
-    files_changed: ["/workspace/a", 7],
+    files_changed: ["/workspace/a"],
     files_changed_truncated: true,
   };
   const failed = { error: "Traceback", error_name: "E", error_value: "v", error_line: 3 };
@@ -297,7 +297,7 @@ test("a question is answered", async () => {
 test.each([
   [
     { exit_code: 0, stdout: "o", stderr: "" },
-    { status: "ok", error: undefined, exitCode: 0 },
+    { status: "ok", exitCode: 0 },
   ],
   [
     { exit_code: 3, stdout: "", stderr: "" },

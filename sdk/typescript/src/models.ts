@@ -1,29 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made of api/errors.def and api/openapi.yaml by scripts/generate.mjs; not to be edited.
-
-export const statusOfCode = {
-  internal: 500,
-  "request.invalid": 400,
-  "auth.unauthorized": 401,
-  not_found: 404,
-  "sandbox.not_found": 404,
-  "template.not_found": 404,
-  "template.unknown": 400,
-  "session.not_found": 404,
-  "file.not_found": 404,
-  "snapshot.not_found": 404,
-  "request.method": 405,
-  conflict: 409,
-  "request.too_large": 413,
-  "limit.reached": 429,
-  not_supported: 501,
-  "engine.failed": 500,
-  "template.stale": 503,
-  "snapshot.damaged": 500,
-  "sandbox.failed": 503,
-  timeout: 504,
-  no_space: 507,
-} as const;
+// Made of api/openapi.yaml by scripts/generate.mjs; not to be edited.
 
 export interface SandboxInfo {
   id: string;
@@ -80,7 +56,7 @@ export interface Template {
   accel?: "kvm" | "tcg";
   /** Language of its warm kernel */
   kernel?: string;
-  languages?: Array<string>;
+  languages?: string[];
   sizeBytes?: number;
   diskBytes?: number;
   cpu: number;
@@ -117,9 +93,9 @@ export interface Network {
     | "none"
     | {
         /** Only these; left out: all that is public */
-        allow?: Array<string>;
+        allow?: string[];
         /** And not these */
-        deny?: Array<string>;
+        deny?: string[];
       };
   /** Both ways together, at least 1024; 0: no limit */
   bytesPerSecond?: number;
@@ -163,4 +139,61 @@ export interface Metrics {
     memoryAvailableBytes?: number;
     uptimeMs?: number;
   };
+}
+
+export interface ExecResult {
+  /** At most 1 MiB; bytes that are not UTF-8 become U+FFFD */
+  stdout: string;
+  stderr: string;
+  /** 128 + the signal that ended it */
+  exitCode: number;
+  signal?: number;
+  durationMs?: number;
+  timedOut: boolean;
+  truncated: boolean;
+  outputBytes?: {
+    stdout?: number;
+    stderr?: number;
+  };
+}
+
+export interface CellResult {
+  status: "ok" | "error" | "timeout" | "interrupted" | "died" | "oom";
+  /** 0, or 1; that of a cell of bash, of sys.exit(), of a kernel that ended */
+  exitCode: number;
+  /** At most 1 MiB, or what --max-output says */
+  stdout: string;
+  /** At most 32 MiB in all, or what --max-results says */
+  results: Array<Record<string, string>>;
+  /** The traceback; absent when all went well */
+  error?: string;
+  errorName?: string;
+  errorValue?: string;
+  errorLine?: number;
+  executionCount?: number;
+  durationMs?: number;
+  truncated: boolean;
+  outputBytes?: {
+    stdout?: number;
+    stderr?: number;
+  };
+  kernelRestarted: boolean;
+  stateLost: boolean;
+  signal?: number;
+  reason?: string;
+  /** Files below /workspace that were written while the cell ran */
+  filesChanged?: string[];
+  /** There were more than these */
+  filesChangedTruncated?: boolean;
+}
+
+export interface Port {
+  port?: number;
+  /** Absent without one */
+  label?: string;
+  listening?: boolean;
+  /** user: it has a label */
+  source?: "user" | "detected";
+  /** Path of the API; `/v1/sandboxes/{id}/proxy/{port}/` */
+  proxyUrl?: string;
 }

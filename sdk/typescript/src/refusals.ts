@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which error of the tree an answer stands for.
+import { statusOfCode } from "./codes.js";
+import * as errors from "./errors.js";
+import { VERSION } from "./version.js";
+
+const UPDATE = `this SDK is pandastack ${VERSION}, GET /version says what the server is: update the older of the two`;
+
+function classOf(code: string | undefined, status: number): typeof errors.PandastackError {
+  if (code === "sandbox.failed") return errors.SandboxFailed;
+  // The path itself: what is asked for by its name has a code of its own.
+  if (code === "not_found" || code === "request.method" || status === 501) return errors.NotSupportedError;
+  if (status === 401 || status === 403) return errors.AuthError;
+  if (status === 404) return errors.NotFoundError;
+  if (status === 409) return errors.ConflictError;
+  if (status === 429) return errors.LimitError;
+  if (status === 504) return errors.SandboxTimeout;
+  return status < 500 ? errors.BadRequestError : errors.ServerError;
+}
+
+/** What an answer of an error stands for, or the `error` event of a stream, which has no status of its own. */
+export function errorOf(message: string, facts: errors.ErrorFacts): errors.PandastackError {
+  const { code } = facts;
+  const known =
+    code !== undefined && Object.hasOwn(statusOfCode, code) ? statusOfCode[code as keyof typeof statusOfCode] : 500;
+  const status = facts.status ?? known;
+  const kind = classOf(code, status);
+  return new kind(kind === errors.NotSupportedError ? `${message} (${UPDATE})` : message, { ...facts, status });
+}
+
+/** The error for an answer of another shape than expected. */
+export function notUnderstood(what: string): errors.ServerError {
+  return new errors.ServerError(`the server's answer is not what this SDK expects: ${what} (${UPDATE})`);
+}
