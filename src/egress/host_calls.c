@@ -448,7 +448,6 @@ ssize_t recv(int fd, void *dst, size_t n, int flags)
 	}
 	return (ssize_t)syscall(SYS_recvfrom, fd, dst, n, flags, NULL, NULL);
 }
-/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 static bool is_resolver(const struct egress_addr *addr, uint16_t port)
 {
@@ -521,3 +520,4 @@ ssize_t recvfrom(int fd, void *dst, size_t n, int flags, struct sockaddr *sa, so
 	}
 	return (ssize_t)r;
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
