@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect(), sendto(), send(), recvfrom() and recv() for libslirp. */
+/* socket(), connect(), sendto(), send(), recvfrom() and recv() for libslirp. */
 #include "egress/host_calls.h"
 
 #include <arpa/inet.h>
@@ -41,7 +41,7 @@ static struct {
 	void *user;
 	bool denied;
 	bool hold;
-	unsigned int n_open;
+	unsigned int n_open, n_datagram; /* of these, not TCP */
 	struct host_calls_stats stats;
 	struct flow flows[HOST_CALLS_FDS_MAX];
 } self = {.route_fd = -1};
@@ -69,6 +69,7 @@ void host_calls_closed(int fd)
 		drop_peek(f);
 		f->open = false;
 		self.n_open--;
+		self.n_datagram -= f->protocol != EGRESS_TCP;
 	}
 }
 
@@ -86,6 +87,7 @@ void host_calls_opened(int fd)
 	self.flows[fd].protocol = protocol == IPPROTO_UDP ? EGRESS_UDP
 		: protocol == IPPROTO_ICMP                ? EGRESS_ICMP
 							  : EGRESS_TCP;
+	self.n_datagram += self.flows[fd].protocol != EGRESS_TCP;
 }
 
 /* ---- judging ---- */
@@ -296,6 +298,16 @@ void host_calls_on_denied(host_calls_denied_fn *fn, void *user)
 }
 
 /* ---- the calls ---- */
+
+/* libslirp keeps a socket of UDP for four minutes, be it that nothing was sent: they are not to take those of connections. */
+int socket(int family, int type, int protocol)
+{
+	if ((type & SOCK_DGRAM) && self.n_datagram >= HOST_CALLS_FDS_MAX / 2) {
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_socket, family, type, protocol);
+}
 
 /*
  * Where a flow is to go, as the host reaches it: the resolver stands in place of its address in the guest's network. `data` is a

@@ -5,7 +5,7 @@
  * Theory of operation
  * -------------------
  * libslirp turns the guest's frames into sockets of the host. Whatever its parsers make of a frame, in the end it calls connect(),
- * sendto() and send(): there the policy stands. This file defines these three, recvfrom() and recv(), with the names of the C library,
+ * sendto() and send(): there the policy stands. This file defines these three, socket(), recvfrom() and recv(), with the names of the C library,
  * so that the dynamic linker gives libslirp ours (the program comes before its libraries in the search for a symbol; meson.build exports
  * them); they end in system calls. stack_prove() shows at each start that libslirp really comes by here, and the program
  * does not serve otherwise. A reading of frames, in contrast, would have to agree with libslirp's about every header.
