@@ -299,6 +299,7 @@ void host_calls_on_denied(host_calls_denied_fn *fn, void *user)
 
 /* ---- the calls ---- */
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library's names are reserved ones. */
 /* libslirp keeps a socket of UDP for four minutes, be it that nothing was sent: they are not to take those of connections. */
 int socket(int family, int type, int protocol)
 {
@@ -353,7 +354,6 @@ static int refuse_later(struct flow *f)
 	return -1;
 }
 
-/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library's names are reserved ones. */
 int connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	struct flow *f = flow_of(fd);

@@ -28,7 +28,7 @@ def packed(text: str) -> bytes:
 def checksum(data: bytes) -> int:
     """RFC 1071."""
     data += bytes(len(data) % 2)
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

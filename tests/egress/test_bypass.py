@@ -16,7 +16,17 @@ from egress.hosts import Server, UdpEcho, addresses, question, read_all
 from egress.net import attempt
 from egress.test_policy import PROHIBITED, REFUSED, lookup
 from egress.world import (
-    CDN, ECHO, MACHINE, METADATA, NEIGHBOUR, OTHER, PRIVATE, PRIVATE6, WEB, WEB6, World,
+    CDN,
+    ECHO,
+    MACHINE,
+    METADATA,
+    NEIGHBOUR,
+    OTHER,
+    PRIVATE,
+    PRIVATE6,
+    WEB,
+    WEB6,
+    World,
 )  # fmt: skip
 
 

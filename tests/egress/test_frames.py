@@ -10,8 +10,34 @@ from typing import Any
 import pytest
 
 from egress.frames import (
-    ACK, ARP, FIN, GATEWAY_MAC, ICMP, ICMP6, IPV4, IPV6, PSH, RST, SYN, TCP, UDP, URG, Wire, arp, checksum, echo,
-    ethernet, ip, ipv4, ipv6, parse, summed, tcp, tcp_segment, udp, udp_datagram,
+    ACK,
+    ARP,
+    FIN,
+    GATEWAY_MAC,
+    ICMP,
+    ICMP6,
+    IPV4,
+    IPV6,
+    PSH,
+    RST,
+    SYN,
+    TCP,
+    UDP,
+    URG,
+    Wire,
+    arp,
+    checksum,
+    echo,
+    ethernet,
+    ip,
+    ipv4,
+    ipv6,
+    parse,
+    summed,
+    tcp,
+    tcp_segment,
+    udp,
+    udp_datagram,
 )  # fmt: skip
 from egress.helper import FRAME_MAX, GATEWAY, GATEWAY6, GUEST, GUEST6, MAC, NAMESERVERS, SECONDS, Helper, config
 from egress.hosts import UdpEcho, addresses, question

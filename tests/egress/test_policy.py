@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,20 @@ from egress.helper import NAMESERVERS, Guest, Start, config
 from egress.hosts import UdpEcho, addresses, question, read_exactly
 from egress.net import attempt
 from egress.world import (
-    CDN, ECHO, FORBIDDEN, FORBIDDEN6, MACHINE, MACHINE6, METADATA, NEIGHBOUR, NEIGHBOUR6, OTHER, PRIVATE, WEB, WEB6, World,
+    CDN,
+    ECHO,
+    FORBIDDEN,
+    FORBIDDEN6,
+    MACHINE,
+    MACHINE6,
+    METADATA,
+    NEIGHBOUR,
+    NEIGHBOUR6,
+    OTHER,
+    PRIVATE,
+    WEB,
+    WEB6,
+    World,
 )  # fmt: skip
 
 REFUSED = "ECONNREFUSED"
@@ -53,7 +67,7 @@ def test_forbidden_addresses(start: Start, world: World, host: str) -> None:
 def test_reasons(start: Start) -> None:
     guest, helper = start(host_deny=["93.184.216.35"], deny=["*:8081"])
     for host, port in [(METADATA, 80), (PRIVATE, 80), (MACHINE, 80), (NEIGHBOUR, 80), (OTHER, 80), (WEB, 8081), ("10.0.2.2", 22)]:
-        assert attempt(lambda h=host, p=port: guest.connect(h, p)) in (REFUSED, PROHIBITED)
+        assert attempt(partial(guest.connect, host, port)) in (REFUSED, PROHIBITED)
     assert [d["why"] for d in helper.control.take_denials()] == [
         "it is a link-local address, where clouds keep their metadata",
         "it is a private address",

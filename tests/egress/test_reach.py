@@ -45,7 +45,12 @@ def test_both_ways_at_once(start: Start) -> None:
     guest, _ = start()
     data = pattern(16 << 20)
     with guest.connect(WEB, ECHO) as s:
-        sender = threading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR)))
+
+        def send() -> None:
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+
+        sender = threading.Thread(target=send)
         sender.start()
         assert read_all(s) == data
         sender.join()
