@@ -142,6 +142,8 @@ class Helper:
             self.control.stats()
             assert self.process.wait(SECONDS) == 0
             self.pid = self._find(identity)
+        # A number may be another's once its process has been waited for.
+        self.pidfd = os.pidfd_open(self.pid)
 
     def _find(self, identity: str) -> int:
         """Return the process that has the card: in its own PID namespace it can't say."""
@@ -178,10 +180,10 @@ class Helper:
         first = self.process.wait(SECONDS)
         if self.pid == self.process.pid:
             return first
-        pidfd = os.pidfd_open(self.pid)
-        with os.fdopen(pidfd):
-            assert select.select([pidfd], [], [], SECONDS)[0], "the helper does not end"
-            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        assert select.select([self.pidfd], [], [], SECONDS)[0], "the helper does not end"
+        ended = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED)
+        assert ended is not None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def end(self) -> int:
         """End the engine, and await the helper's end."""
@@ -194,8 +196,9 @@ class Helper:
         self.card.close()
         self.control.close()
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED)
+        os.close(self.pidfd)
         self.process.kill()
         self.process.wait()
         self.errors.close()
