@@ -10,6 +10,7 @@
 #include "link.h"
 #include "loop.h"
 #include "memory_guard.h"
+#include "network.h"
 #include "reap.h"
 #include "runtime.h"
 
@@ -33,7 +34,8 @@ struct agent {
 	struct list commands; /* running, also those without a stream */
 	struct list jobs;
 	struct list sessions;
-	json_t *env; /* the sandbox's, from `resume`; NULL until then */
+	json_t *env;              /* the sandbox's, from `resume`; NULL until then */
+	struct network_diag diag; /* of a machine */
 	bool network_up;
 	bool stop;
 };
