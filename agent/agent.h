@@ -34,6 +34,7 @@ struct agent {
 	struct list commands; /* running, also those without a stream */
 	struct list jobs;
 	struct list sessions;
+	size_t tunnels;           /* open */
 	json_t *env;              /* the sandbox's, from `resume`; NULL until then */
 	struct network_diag diag; /* of a machine */
 	bool network_up;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -46,6 +45,20 @@ int file_read_small(int dir_fd, const char *path, struct buf *ret)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	return S_ISREG(st.st_mode) ? file_read_all(fd, ret) : -EINVAL;
+}
+
+FILE *file_open_text(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	FILE *f;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return NULL;
+	f = fdopen(fd, "r");
+	if (f)
+		(void)steal_fd(&fd); /* fclose() closes it */
+	return f;
 }
 
 static int write_all(int fd, const char *data, size_t len)

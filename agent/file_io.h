@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 
@@ -14,6 +15,8 @@ int file_read_small(int dir_fd, const char *path, struct buf *ret);
 
 /* The same of an open file, from its beginning. */
 int file_read_all(int fd, struct buf *ret);
+/* Opens it for reading as text; NULL for anything but a regular file. */
+FILE *file_open_text(const char *path);
 
 /* Writes a value into an existing file with one write(2). */
 int file_write_small(int dir_fd, const char *path, const char *value);

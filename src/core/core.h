@@ -127,6 +127,11 @@ DEFINE_CLEANUP(struct sandbox *, sandbox_unref)
 const char *sandbox_id(const struct sandbox *sb);
 void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret);
 
+/* metadata.c: a copy of its metadata, an object; and one entry of it changed, or with NULL removed. ERR_TOO_MANY. */
+json_t *sandbox_metadata(struct sandbox *sb);
+int core_set_metadata(struct core *core, struct sandbox *sb, const char *key, const char *value,
+	struct err *err);
+
 /* A call on it begins or ends: it does not expire in between, and its time to live begins anew with either. */
 void sandbox_use_begin(struct sandbox *sb);
 void sandbox_use_end(struct sandbox *sb);

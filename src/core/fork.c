@@ -46,7 +46,7 @@ void fork_result_done(struct fork_result *r)
 static json_t *child_metadata(const struct forking *f, unsigned int i)
 {
 	static const char *const of_tree[] = {"fork_tree_id", "fork_parent_id", "fork_index"};
-	json_t *metadata = json_deep_copy(f->parent->metadata);
+	json_t *metadata = sandbox_metadata(f->parent);
 	char index[12];
 
 	/* A child of one in a tree is not in that tree: a promotion must not end it. */

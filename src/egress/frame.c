@@ -96,8 +96,8 @@ static enum frame_verdict check_v4(const uint8_t *p, size_t len, struct egress_t
 	total = get_u16(p + 2);
 	if (total < IPV4_HEADER || total > len || (get_u16(p + 6) & IPV4_FRAGMENT))
 		return FRAME_DROP;
-	/* Neither to many, nor to nobody. */
-	if (!is_v4(p + 12, GUEST_NET_V4_ADDR) || p[16] >= 224 || p[16] == 0)
+	if (!is_v4(p + 12, GUEST_NET_V4_ADDR) || p[16] >> 4 == 0xE ||
+		is_v4(p + 16, "255.255.255.255"))
 		return FRAME_DROP;
 	t->addr = egress_addr_v4(p + 16);
 	len = total - IPV4_HEADER;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect(), sendto(), send() and recv() for libslirp. */
+/* socket(), connect(), sendto(), send(), recvfrom() and recv() for libslirp. */
 #include "egress/host_calls.h"
 
 #include <arpa/inet.h>
@@ -19,7 +19,8 @@ enum { PORT_DNS = 53, DATAGRAM_MAX = 65535 };
 
 struct flow {
 	bool open;
-	bool dead;     /* refused after it was connected: the guest shall see a reset */
+	bool dead;     /* refused: the guest shall see a reset */
+	bool killed;   /* and that after it was connected */
 	bool judged;   /* `addr` was allowed by the config of `config_age` */
 	bool resolver; /* `addr` is that of a resolver */
 	bool asked;    /* so it was once: answers may come late */
@@ -40,7 +41,7 @@ static struct {
 	void *user;
 	bool denied;
 	bool hold;
-	unsigned int n_open;
+	unsigned int n_open, n_datagram; /* of these, not TCP */
 	struct host_calls_stats stats;
 	struct flow flows[HOST_CALLS_FDS_MAX];
 } self = {.route_fd = -1};
@@ -68,6 +69,7 @@ void host_calls_closed(int fd)
 		drop_peek(f);
 		f->open = false;
 		self.n_open--;
+		self.n_datagram -= f->protocol != EGRESS_TCP;
 	}
 }
 
@@ -85,6 +87,7 @@ void host_calls_opened(int fd)
 	self.flows[fd].protocol = protocol == IPPROTO_UDP ? EGRESS_UDP
 		: protocol == IPPROTO_ICMP                ? EGRESS_ICMP
 							  : EGRESS_TCP;
+	self.n_datagram += self.flows[fd].protocol != EGRESS_TCP;
 }
 
 /* ---- judging ---- */
@@ -126,6 +129,7 @@ const struct host_calls_stats *host_calls_stats(void)
 	return &self.stats;
 }
 
+/* IPv4 in a socket of IPv6 is refused: no honest wire has it (RFC 4291, 2.5.5.2), and libslirp takes its errors for IPv6. */
 static int take_sockaddr(const struct sockaddr *sa, socklen_t len, struct egress_addr *ret,
 	uint16_t *ret_port)
 {
@@ -143,7 +147,7 @@ static int take_sockaddr(const struct sockaddr *sa, socklen_t len, struct egress
 	} else {
 		return -EAFNOSUPPORT;
 	}
-	return 0;
+	return sa->sa_family == AF_INET6 && egress_addr_is_v4(ret) ? -EADDRNOTAVAIL : 0;
 }
 
 /* The host's resolver behind an address of the guest's network, or NULL. */
@@ -244,16 +248,21 @@ static void begin_peek(struct flow *f)
 	peek_init(f->peek, p, f->port, f->names);
 }
 
-/* The guest sees a reset, and so does the other side. */
+/* The other side sees a reset, and what was on its way there is gone; so does the guest, once it has read what came before. */
 static void kill_flow(int fd, struct flow *f)
 {
-	static const struct linger at_once = {.l_onoff = 1};
+	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 
 	drop_peek(f);
-	f->dead = true;
-	/* Neither can fail for a socket of TCP that is open; one that is not connected yet has nothing to be shut down. */
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	(void)shutdown(fd, SHUT_RDWR);
+	f->dead = f->killed = true;
+	(void)syscall(SYS_connect, fd, &nobody, sizeof(nobody)); /* cannot fail for TCP */
+}
+
+bool host_calls_killed(int fd)
+{
+	const struct flow *f = flow_of(fd);
+
+	return f && f->killed;
 }
 
 void host_calls_set_config(const struct egress_config *config)
@@ -265,10 +274,11 @@ void host_calls_set_config(const struct egress_config *config)
 		struct egress_verdict verdict;
 		struct egress_target t;
 
-		if (!f || f->protocol != EGRESS_TCP || !f->judged || f->dead)
+		if (!f || f->protocol != EGRESS_TCP || !(f->judged || f->resolver) || f->dead)
 			continue;
 		judge(EGRESS_TCP, &f->addr, f->port, &t, &verdict);
-		if (verdict.allowed && verdict.names == EGRESS_NAMES_FREE && !f->peek)
+		if (!f->resolver && verdict.allowed && verdict.names == EGRESS_NAMES_FREE &&
+			!f->peek)
 			continue;
 		refuse(&t, NULL, "the policy has changed");
 		kill_flow(fd, f);
@@ -289,13 +299,46 @@ void host_calls_on_denied(host_calls_denied_fn *fn, void *user)
 
 /* ---- the calls ---- */
 
-/* The resolver in place of its address in the guest's network. */
-static void put_resolver(const struct flow *f, struct sockaddr_in *sa)
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library's names are reserved ones. */
+/* libslirp keeps a socket of UDP for four minutes, be it that nothing was sent: they are not to take those of connections. */
+int socket(int family, int type, int protocol)
 {
-	const struct egress_addr *real = resolver_behind(&f->addr, f->port);
+	if ((type & SOCK_DGRAM) && self.n_datagram >= HOST_CALLS_FDS_MAX / 2) {
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_socket, family, type, protocol);
+}
 
+/*
+ * Where a flow is to go, as the host reaches it: the resolver stands in place of its address in the guest's network. `data` is a
+ * datagram. False: it may not.
+ */
+static bool aim(struct flow *f, const struct sockaddr *sa, socklen_t len, const void *data,
+	size_t n, struct sockaddr_storage *ret)
+{
+	struct egress_target t = {.protocol = f->protocol};
+	const struct egress_addr *real;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
+	int r;
+
+	if (len > sizeof(*ret))
+		return false;
+	*ret = (struct sockaddr_storage){0};
+	memcpy(ret, sa, len);
+	r = take_sockaddr(sa, len, &t.addr, &t.port);
+	if (r == -EADDRNOTAVAIL)
+		refuse(&t, NULL, "it is an IPv4 address in a packet of IPv6");
+	if (r < 0)
+		return false;
+	if (f->protocol == EGRESS_ICMP)
+		t.port = 0; /* libslirp leaves it as it was */
+	if (!may_send(f, &t.addr, t.port, data, n))
+		return false;
+	real = f->resolver ? resolver_behind(&t.addr, t.port) : NULL;
 	if (real)
-		memcpy(&sa->sin_addr, real->bytes + 12, sizeof(sa->sin_addr));
+		memcpy(&v4->sin_addr, real->bytes + 12, sizeof(v4->sin_addr));
+	return true;
 }
 
 /*
@@ -314,23 +357,17 @@ static int refuse_later(struct flow *f)
 int connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	struct flow *f = flow_of(fd);
-	struct sockaddr_storage to = {0};
-	struct egress_addr addr;
-	uint16_t port;
+	struct sockaddr_storage to;
 	int r;
 
-	if (!f || f->protocol != EGRESS_TCP || len > sizeof(to) ||
-		take_sockaddr(sa, len, &addr, &port) < 0) {
+	if (!f || f->protocol != EGRESS_TCP) {
 		errno = EPERM;
 		return -1;
 	}
-	memcpy(&to, sa, len);
-	if (!may_send(f, &addr, port, NULL, 0))
+	if (!aim(f, sa, len, NULL, 0, &to))
 		return refuse_later(f);
 	self.stats.connections++;
 	begin_peek(f);
-	if (f->resolver)
-		put_resolver(f, (struct sockaddr_in *)&to);
 	r = (int)syscall(SYS_connect, fd, &to, len);
 	return r < 0 && errno == ECONNREFUSED ? refuse_later(f) : r;
 }
@@ -339,26 +376,14 @@ ssize_t sendto(int fd, const void *data, size_t n, int flags, const struct socka
 	socklen_t len)
 {
 	struct flow *f = flow_of(fd);
-	struct sockaddr_storage to = {0};
-	struct egress_addr addr;
-	uint16_t port;
+	struct sockaddr_storage to;
 
-	if (!f || !sa || f->protocol == EGRESS_TCP || len > sizeof(to) ||
-		take_sockaddr(sa, len, &addr, &port) < 0) {
-		errno = EPERM;
-		return -1;
-	}
-	memcpy(&to, sa, len);
-	if (f->protocol == EGRESS_ICMP)
-		port = 0; /* libslirp leaves it as it was */
-	if (!may_send(f, &addr, port, data, n)) {
+	if (!f || f->protocol == EGRESS_TCP || !sa || !aim(f, sa, len, data, n, &to)) {
 		errno = EACCES;
 		return -1;
 	}
 	if (self.hold)
 		return (ssize_t)n;
-	if (f->resolver)
-		put_resolver(f, (struct sockaddr_in *)&to);
 	return (ssize_t)syscall(SYS_sendto, fd, data, n, flags | MSG_NOSIGNAL | MSG_DONTWAIT, &to,
 		len);
 }
@@ -374,35 +399,43 @@ static bool send_held(int fd, const struct peek *p)
 	return p->held_len == 0 || raw_send(fd, p->held, p->held_len, 0) == (ssize_t)p->held_len;
 }
 
-/* Returns what the caller is to believe of its `n` bytes, or -2: send them. */
-static ssize_t look(int fd, struct flow *f, const void *data, size_t n, int flags)
+/*
+ * send() of a stream that is looked into. The socket may take less than all, and what it did not comes again, or something else does:
+ * so what is looked at ahead counts as far as it was taken.
+ */
+static ssize_t look_and_send(int fd, struct flow *f, const void *data, size_t n, int flags)
 {
 	struct egress_target t = {.protocol = EGRESS_TCP, .addr = f->addr, .port = f->port};
 	char why[EGRESS_WHY_SIZE] = "urgent data can't be looked into";
-	bool tls = f->peek->tls;
-	enum peek_verdict v = flags & MSG_OOB ? PEEK_REFUSE : peek_feed(f->peek, data, n, why);
+	struct peek ahead = *f->peek;
+	enum peek_verdict v = flags & MSG_OOB ? PEEK_REFUSE : peek_feed(&ahead, data, n, why);
+	ssize_t sent;
 
-	tls = tls || f->peek->tls;
-	if (v == PEEK_HOLD)
-		return (ssize_t)n;
-	if (v == PEEK_DONE && tls && !send_held(fd, f->peek)) {
+	if (v == PEEK_PASS) {
+		sent = raw_send(fd, data, n, flags);
+		if (sent == (ssize_t)n)
+			*f->peek = ahead;
+		else if (sent > 0)
+			(void)peek_feed(f->peek, data, (size_t)sent, why); /* as before */
+		return sent;
+	}
+	*f->peek = ahead;
+	if (v == PEEK_DONE && !send_held(fd, f->peek)) {
 		v = PEEK_REFUSE;
 		(void)snprintf(why, sizeof(why), "the other side does not take its first bytes");
 	}
 	if (v == PEEK_REFUSE) {
 		refuse(&t, NULL, why);
 		kill_flow(fd, f);
-		return (ssize_t)n;
-	}
-	if (v == PEEK_DONE)
+	} else if (v == PEEK_DONE) {
 		drop_peek(f);
-	return tls ? (ssize_t)n : -2;
+	}
+	return (ssize_t)n;
 }
 
 ssize_t send(int fd, const void *data, size_t n, int flags)
 {
 	struct flow *f = flow_of(fd);
-	ssize_t r;
 
 	if (!f)
 		return raw_send(fd, data, n, flags); /* this program's own */
@@ -412,11 +445,8 @@ ssize_t send(int fd, const void *data, size_t n, int flags)
 		errno = EAGAIN;
 		return -1;
 	}
-	if (n > 0 && f->peek) {
-		r = look(fd, f, data, n, flags);
-		if (r != -2)
-			return r;
-	}
+	if (n > 0 && f->peek)
+		return look_and_send(fd, f, data, n, flags);
 	return raw_send(fd, data, n, flags);
 }
 
@@ -454,7 +484,11 @@ static bool is_wanted(const struct flow *f, const struct sockaddr *sa, socklen_t
 	*ret_answer = f->asked && is_resolver(&addr, port);
 	if (*ret_answer)
 		return true;
-	if (f->judged && port == f->port && memcmp(&f->addr, &addr, sizeof(addr)) == 0)
+	/* To the guest it would come from the resolver: libslirp gives all that a socket hears the address that was asked last. */
+	if (f->resolver)
+		return false;
+	if (f->judged && f->config_age == self.config_age && port == f->port &&
+		memcmp(&f->addr, &addr, sizeof(addr)) == 0)
 		return true;
 	judge(EGRESS_UDP, &addr, port, &t, &verdict);
 	return verdict.allowed;
@@ -475,7 +509,7 @@ bool host_calls_readable(int fd)
 	n = syscall(SYS_recvfrom, fd, datagram, f->asked ? sizeof(datagram) : 0,
 		MSG_PEEK | MSG_DONTWAIT, &from, &len);
 	if (n < 0)
-		return errno != EAGAIN; /* an error is for the guest to hear */
+		return false; /* errors have a queue of their own */
 	if (is_wanted(f, (struct sockaddr *)&from, len, &answer)) {
 		if (answer && egress_policy_has_names(&self.config->policy))
 			dns_learn(&self.known, datagram, (size_t)n, clock_mono_ms());
@@ -484,3 +518,18 @@ bool host_calls_readable(int fd)
 	(void)syscall(SYS_recvfrom, fd, datagram, 0, MSG_DONTWAIT, NULL, NULL);
 	return false;
 }
+
+/* What host_calls_readable() has said is true of the datagram that it saw, and another may be first by now. */
+ssize_t recvfrom(int fd, void *dst, size_t n, int flags, struct sockaddr *sa, socklen_t *len)
+{
+	const struct flow *f = flow_of(fd);
+	long r = syscall(SYS_recvfrom, fd, dst, n, flags | MSG_DONTWAIT, sa, len);
+	bool answer;
+
+	if (r >= 0 && f && !is_wanted(f, sa, *len, &answer)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return (ssize_t)r;
+}
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -241,7 +241,7 @@ static int parse_net(char *target, struct egress_rule *rule, struct err *err)
 int egress_rule_parse(const char *text, struct egress_rule *ret, struct err *err)
 {
 	struct egress_rule rule = {0};
-	char copy[EGRESS_RULE_SIZE], *target;
+	char copy[EGRESS_RULE_SIZE] = "", *target;
 	const char *name;
 	size_t len = strlen(text);
 

@@ -211,11 +211,12 @@ def test_no_zombies(agent: Agent) -> None:
 
 
 def test_many_at_once(link: Link) -> None:
-    streams = [link.open("exec", cmd=f"echo {i}; sleep 0.2") for i in range(64)]
+    streams = [link.open("exec", cmd=f"echo {i}; cat", stdin=True) for i in range(192)]
     with pytest.raises(LinkError) as e:
         link.call("exec", cmd="true")
     assert e.value.kind == "limit"
     for i, s in enumerate(streams):
+        s.end()
         assert s.result()["exit_code"] == 0
         assert s.stdout == f"{i}\n".encode()
     assert link.exec("echo again")[1] == b"again\n"

@@ -612,6 +612,7 @@ def main() -> int:
             bench = Bench(program, templates, daemon, 0.2 if arguments.quick else 1, 10 if arguments.quick else 60)
             for part in parts:
                 print(f"… {part}", file=sys.stderr, flush=True)
+                daemon.connection.close()  # the daemon has, where a part took minutes; the next request opens it
                 getattr(bench, part)()
         finally:
             daemon.stop()

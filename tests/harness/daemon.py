@@ -250,6 +250,14 @@ class Daemon:
                 return int(line.split()[1])
         raise AssertionError(f"no {field}")
 
+    @contextlib.contextmanager
+    def stays_small(self) -> Iterator[None]:
+        """The daemon keeps nothing of what passes through it in the block; sanitizers keep what was freed."""
+        before = self.status_kib("VmRSS")
+        yield
+        growth = self.status_kib("VmRSS") - before
+        assert sanitizers() or growth < 8 << 10, f"{growth} KiB"
+
     def memory_kib(self, sandbox_id: str, field: str = "Pss") -> int:
         """What the machine of a sandbox holds: a field of its /proc/PID/smaps_rollup, in KiB."""
         for line in Path(f"/proc/{self.vm_of(sandbox_id)}/smaps_rollup").read_text().splitlines():

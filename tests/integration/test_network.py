@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from harness import Api, Daemon, Sandbox, Session
 
 BODY = os.urandom(8 << 20)

@@ -25,5 +25,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "snapshot.damaged": 500,
     "sandbox.failed": 503,
     "timeout": 504,
+    "upstream.failed": 502,
+    "auth.forbidden": 403,
     "no_space": 507,
 }

@@ -22,6 +22,8 @@ export const statusOfCode = {
   "snapshot.damaged": 500,
   "sandbox.failed": 503,
   timeout: 504,
+  "upstream.failed": 502,
+  "auth.forbidden": 403,
   no_space: 507,
 } as const;
 

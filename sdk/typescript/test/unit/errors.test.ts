@@ -24,6 +24,7 @@ const BY_CODE: Record<string, keyof typeof sdk> = {
 };
 const BY_STATUS: Record<number, keyof typeof sdk> = {
   401: "AuthError",
+  403: "AuthError",
   404: "NotFoundError",
   409: "ConflictError",
   429: "LimitError",
