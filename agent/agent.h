@@ -10,6 +10,7 @@
 #include "link.h"
 #include "loop.h"
 #include "memory_guard.h"
+#include "network.h"
 #include "reap.h"
 #include "runtime.h"
 
@@ -33,8 +34,9 @@ struct agent {
 	struct list commands; /* running, also those without a stream */
 	struct list jobs;
 	struct list sessions;
-	size_t tunnels; /* open */
-	json_t *env;    /* the sandbox's, from `resume`; NULL until then */
+	size_t tunnels;           /* open */
+	json_t *env;              /* the sandbox's, from `resume`; NULL until then */
+	struct network_diag diag; /* of a machine */
 	bool network_up;
 	bool stop;
 };
