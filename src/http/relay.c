@@ -61,6 +61,8 @@ static int take_event(struct relay *r, const struct link_event *ev, struct err *
 	case LINK_DATA:
 		if (ev->channel == LINK_CH_BODY)
 			event_body_push(&r->body, ev->data, ev->len);
+		else if (r->ops->on_data)
+			n = r->ops->on_data(r, ev->channel, ev->data, ev->len, err);
 		else
 			n = emit_text(r, ev->channel, ev->data, ev->len, err);
 		break;
@@ -129,6 +131,8 @@ static void relay_free(void *user)
 {
 	struct relay *r = user;
 
+	if (r->ops->free_user)
+		r->ops->free_user(r->user);
 	link_stream_free(r->stream);
 	sandbox_unref(r->sb);
 	event_body_done(&r->body);
