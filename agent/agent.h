@@ -10,6 +10,7 @@
 #include "link.h"
 #include "loop.h"
 #include "memory_guard.h"
+#include "network.h"
 #include "output_log.h"
 #include "reap.h"
 #include "runtime.h"
@@ -37,8 +38,9 @@ struct agent {
 	struct output_log log; /* what all of these have written */
 	struct list jobs;
 	struct list sessions;
-	size_t tunnels; /* open */
-	json_t *env;    /* the sandbox's, from `resume`; NULL until then */
+	size_t tunnels;           /* open */
+	json_t *env;              /* the sandbox's, from `resume`; NULL until then */
+	struct network_diag diag; /* of a machine */
 	bool network_up;
 	bool stop;
 };

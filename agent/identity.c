@@ -228,7 +228,7 @@ static int put_names(const struct identity_files *files, const struct identity *
 static int change_network(struct agent *agent, const struct identity *id)
 {
 	bool up = json_is_true(id->network);
-	int r = id->new_network ? network_reset_connections() : 0;
+	int r = id->new_network ? network_reset_connections(&agent->diag) : 0;
 
 	if (r == 0 && id->network && up != agent->network_up)
 		r = network_set_up(up);

@@ -101,6 +101,7 @@ static _Noreturn void run_init(struct agent *agent)
 		boot_give_up(&err);
 	agent->config.init = true;
 	agent->config.cgroup = boot_cgroup_path;
+	network_diag_init(&agent->diag);
 	r = agent_init(agent, fd);
 	if (r == 0)
 		r = serve(agent);

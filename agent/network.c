@@ -226,19 +226,22 @@ static void destroy(int fd, const struct inet_diag_msg *m)
 	(void)send_diag(fd, SOCK_DESTROY, 0, &body);
 }
 
-static int reset_family(uint8_t family, char *dump)
+void network_diag_init(struct network_diag *diag)
 {
-	_cleanup_close_ int list = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-	_cleanup_close_ int end = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	diag->list_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	diag->end_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+}
+
+static int reset_family(const struct network_diag *diag, uint8_t family, char *dump)
+{
 	const struct inet_diag_req_v2 body = {.sdiag_family = family,
 		.sdiag_protocol = IPPROTO_TCP,
 		/* Not those that listen or are closed. */
 		.idiag_states = ~(1U << 10 | 1U << 7)};
-	int r = list < 0 || end < 0 ? -errno
-				    : send_diag(list, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &body);
+	int r = send_diag(diag->list_fd, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &body);
 
 	while (r == 0) {
-		ssize_t n = recv(list, dump, DUMP_BYTES, 0);
+		ssize_t n = recv(diag->list_fd, dump, DUMP_BYTES, 0);
 		size_t left = n > 0 ? (size_t)n : 0;
 
 		if (n <= 0)
@@ -252,16 +255,20 @@ static int reset_family(uint8_t family, char *dump)
 			if (h->nlmsg_type == NLMSG_ERROR)
 				return -ENOENT; /* the kernel has no module for it */
 			if (!is_within(m))
-				destroy(end, m);
+				destroy(diag->end_fd, m);
 		}
 	}
 	return r;
 }
 
-int network_reset_connections(void)
+int network_reset_connections(const struct network_diag *diag)
 {
 	_cleanup_free_ char *dump = xcalloc(1, DUMP_BYTES);
-	int r = reset_family(AF_INET, dump);
+	int r = reset_family(diag, AF_INET, dump);
 
-	return r == 0 ? reset_family(AF_INET6, dump) : r;
+	if (r == 0)
+		r = reset_family(diag, AF_INET6, dump);
+	while (recv(diag->end_fd, dump, DUMP_BYTES, MSG_DONTWAIT) > 0)
+		; /* what it says of those that had ended by themselves */
+	return r;
 }

@@ -409,7 +409,8 @@ static int send_config(int fd, const struct egress_host *host, const json_t *pol
 {
 	_cleanup_buf_ struct buf text = config_text(host, policy);
 
-	if (send(fd, text.data, text.len, MSG_NOSIGNAL) < 0)
+	/* One that does not read is not waited for: it may be its guest's by now. */
+	if (send(fd, text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return errno == EPIPE ? err_gone(err)
 				      : err_set_errno(err, -errno, "can't send a policy");
 	return 0;
@@ -543,7 +544,7 @@ int egress_stats(struct egress *e, json_t **ret, struct err *err)
 
 	pthread_mutex_lock(&e->request);
 	forget_answer(e);
-	if (send(e->fd, word, strlen(word), MSG_NOSIGNAL) < 0)
+	if (send(e->fd, word, strlen(word), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		r = err_gone(err);
 	if (r == 0)
 		r = await_answer(e, &answer, err);

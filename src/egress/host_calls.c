@@ -20,7 +20,7 @@ enum { PORT_DNS = 53, DATAGRAM_MAX = 65535 };
 struct flow {
 	bool open;
 	bool dead;     /* refused: the guest shall see a reset */
-	bool killed;   /* and that after it was connected */
+	bool begun;    /* libslirp has written to it: a stream that is connected */
 	bool judged;   /* `addr` was allowed by the config of `config_age` */
 	bool resolver; /* `addr` is that of a resolver */
 	bool asked;    /* so it was once: answers may come late */
@@ -254,15 +254,15 @@ static void kill_flow(int fd, struct flow *f)
 	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 
 	drop_peek(f);
-	f->dead = f->killed = true;
+	f->dead = true;
 	(void)syscall(SYS_connect, fd, &nobody, sizeof(nobody)); /* cannot fail for TCP */
 }
 
-bool host_calls_killed(int fd)
+bool host_calls_begun(int fd)
 {
 	const struct flow *f = flow_of(fd);
 
-	return f && f->killed;
+	return f && f->begun;
 }
 
 void host_calls_set_config(const struct egress_config *config)
@@ -439,6 +439,7 @@ ssize_t send(int fd, const void *data, size_t n, int flags)
 
 	if (!f)
 		return raw_send(fd, data, n, flags); /* this program's own */
+	f->begun = true;
 	if (f->dead)
 		return (ssize_t)n; /* recv() says how it ended */
 	if (n > 0 && self.hold) {

@@ -56,8 +56,8 @@ void host_calls_closed(int fd);
 /* Whether what can be read from the descriptor is for the guest; what is not is gone. */
 bool host_calls_readable(int fd);
 
-/* Whether the policy has ended a stream that was under way. */
-bool host_calls_killed(int fd);
+/* Whether it is a stream that is connected, as libslirp knows. */
+bool host_calls_begun(int fd);
 
 /* How many descriptors are open. */
 unsigned int host_calls_open(void);
