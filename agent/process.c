@@ -129,13 +129,24 @@ static void end_waiter(struct waiter *w)
 	free(w);
 }
 
-static void end_writer(struct writer *w)
+/*
+ * Ends it when all that the host sent is with the process, or will never be. One whose process has taken all and then closed its
+ * stdin, or ended, is told so only if more comes: its end may be on the way.
+ */
+static void look_if_written(struct writer *w)
 {
+	struct command *c = &w->process->command;
+	bool is_open = c->in_fd >= 0, took_all = w->bytes == w->received;
+
+	if (is_open ? !w->ended || !took_all : !w->ended && took_all)
+		return;
+	if (is_open && w->eof)
+		command_end_input(c);
 	w->process->writer = NULL;
-	if (!w->ended || w->bytes < w->received)
-		stream_failf(w->stream, -EBUSY, "process %u reads no more input", w->process->id);
-	else
+	if (took_all)
 		stream_close(w->stream, json_pack("{sI}", "bytes", (json_int_t)w->bytes));
+	else
+		stream_failf(w->stream, -EBUSY, "process %u reads no more input", w->process->id);
 	free(w);
 }
 
@@ -145,7 +156,7 @@ static void on_over(struct command *c)
 	struct list *it, *tmp;
 
 	if (p->writer)
-		end_writer(p->writer);
+		look_if_written(p->writer);
 	list_for_each(it, tmp, &p->waiters)
 		end_waiter(container_of(it, struct waiter, node));
 	output_log_end(&p->log, describe(p));
@@ -228,18 +239,6 @@ void process_output(struct agent *agent, struct stream *s, const json_t *request
 }
 
 /* --- its stdin ----------------------------------------------------------------------------- */
-
-/* All that the host sent is with the process, or will never be. */
-static void look_if_written(struct writer *w)
-{
-	struct command *c = &w->process->command;
-
-	if (c->in_fd >= 0 && (!w->ended || c->in.len))
-		return;
-	if (w->eof && c->in_fd >= 0)
-		command_end_input(c);
-	end_writer(w);
-}
 
 static void on_fed(struct command *c, size_t n)
 {
@@ -343,8 +342,8 @@ static const struct command_ops command_ops = {
 	.on_over = on_over,
 };
 
-/* Forgets the oldest that is over and that no stream reads, where there are too many. */
-static int make_place(struct agent *agent, struct err *err)
+/* Where there is no place, *ret is the one whose place a new one takes: the oldest that is over and that no stream belongs to. */
+static int find_place(struct agent *agent, struct process **ret, struct err *err)
 {
 	struct process *oldest = NULL;
 	struct list *it, *tmp;
@@ -354,7 +353,7 @@ static int make_place(struct agent *agent, struct err *err)
 		struct process *p = container_of(it, struct process, node);
 
 		n++;
-		if (!oldest && p->command.over && !output_log_has_readers(&p->log))
+		if (!oldest && p->command.over && !output_log_has_readers(&p->log) && !p->writer)
 			oldest = p;
 	}
 	if (n < PROCESSES_MAX)
@@ -363,7 +362,7 @@ static int make_place(struct agent *agent, struct err *err)
 		return err_set(err, ERR_TOO_MANY, -EAGAIN,
 			"there are %d processes in the background already; end one of them",
 			PROCESSES_MAX);
-	process_free(oldest);
+	*ret = oldest;
 	return 0;
 }
 
@@ -389,10 +388,10 @@ static void set_shown(struct process *p, const json_t *request)
 
 void process_start(struct agent *agent, struct stream *s, const json_t *request)
 {
-	struct process *p;
+	struct process *p, *replaced = NULL;
 	struct err err;
 
-	if (make_place(agent, &err) < 0) {
+	if (find_place(agent, &replaced, &err) < 0) {
 		stream_fail(s, &err);
 		return;
 	}
@@ -405,6 +404,8 @@ void process_start(struct agent *agent, struct stream *s, const json_t *request)
 		process_free(p);
 		return;
 	}
+	if (replaced)
+		process_free(replaced);
 	p->id = ++agent->last_process;
 	p->pid = p->command.child.pid;
 	p->with_stdin = p->command.in_fd >= 0;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import time
@@ -175,8 +176,6 @@ def test_stdin(link: Link) -> None:
         assert s.result() == {"bytes": 1_000_000}
     ended = wait(link, p["process"])
     assert ended["stdin"] is False
-    import hashlib
-
     assert output(link, p["process"]).stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
 
 
@@ -217,6 +216,28 @@ def test_stdin_that_can_not_be_written(link: Link) -> None:
         s.result()
     assert e.value.kind == "busy"
     assert "reads no more" in refused(link, "process_input", "busy", process=full["process"])
+
+
+def test_input_that_ends_after_its_process(link: Link) -> None:
+    """All was taken: that the host says so later is no error, but more would be."""
+    p = start(link, "read x; echo $x", stdin=True)
+    s = link.open("process_input", process=p["process"])
+    s.send(b"last\n")
+    assert wait(link, p["process"])["running"] is False
+    for _ in range(PROCESSES_MAX - 1):
+        start(link, FOREVER)
+    refused(link, "process_start", "limit", cmd="true")
+    s.end()
+    assert s.result() == {"bytes": 5}
+    p = start(link, "read x; exec 0<&-; echo closed; sleep 300", stdin=True)
+    out = link.open("process_output", process=p["process"])
+    s = link.open("process_input", process=p["process"])
+    s.send(b"one\n")
+    out.wait(lambda: out.stdout == b"closed\n")
+    s.send(b"two\n")
+    with pytest.raises(LinkError) as e:
+        s.result()
+    assert e.value.kind == "busy"
 
 
 def test_input_that_was_given_up(link: Link) -> None:
@@ -298,6 +319,8 @@ def test_number(link: Link, tmp_path: Path) -> None:
     assert [p["process"] for p in link.call("process_list")["processes"]] == running
     link.call("process_signal", process=running[5], signal=9)
     wait(link, running[5])
+    refused(link, "process_start", "not_found", cmd="true", cwd="/no/such/dir")
+    assert link.call("process_get", process=running[5])["signal"] == 9
     assert start(link, "true")["process"] == running[-1] + 1
     refused(link, "process_get", "no_process", process=running[5])
 
