@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "core/egress.h"
 #include "core/console.h"
+#include "core/egress.h"
 #include "core/event_log.h"
 #include "core/pool.h"
 #include "core/sandbox_state.h"

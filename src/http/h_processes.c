@@ -35,6 +35,15 @@ static int read_target(struct http_req *req, struct sandbox **ret_sb, int64_t *r
 	return r;
 }
 
+static json_t *end_facts(const json_t *p)
+{
+	json_t *facts = command_exit_facts(p);
+
+	(void)json_object_set_new(facts, "timed_out",
+		json_boolean(json_is_true(json_object_get(p, "timed_out"))));
+	return facts;
+}
+
 /* What the guest says of one, as far as it is what it should be. */
 static json_t *process_json(const json_t *p)
 {
@@ -65,10 +74,8 @@ static json_t *process_json(const json_t *p)
 			json_string(clock_format_rfc3339(text, started_ms)));
 	}
 	if (!running) {
-		json_t *facts = command_exit_facts(p);
+		json_t *facts = end_facts(p);
 
-		(void)json_object_set_new(facts, "timed_out",
-			json_boolean(json_is_true(json_object_get(p, "timed_out"))));
 		(void)json_object_update(json, facts);
 		json_decref(facts);
 	}
@@ -163,11 +170,7 @@ static int on_event(struct relay *relay, const json_t *event, struct err *err)
 
 static int on_close(struct relay *relay, const json_t *ok, struct err *err)
 {
-	json_t *facts = command_exit_facts(ok);
-
-	(void)json_object_set_new(facts, "timed_out",
-		json_boolean(json_is_true(json_object_get(ok, "timed_out"))));
-	return relay_emit(relay, "exit", facts, err);
+	return relay_emit(relay, "exit", end_facts(ok), err);
 }
 
 int h_process_stream(struct http_req *req, struct http_resp *resp, struct err *err)
@@ -179,9 +182,9 @@ int h_process_stream(struct http_req *req, struct http_resp *resp, struct err *e
 	int64_t id;
 	int r = read_target(req, &sb, &id, err);
 
+	/* One that is not there is an error of the request, not a stream that ends with one. */
 	if (r == 0)
-		r = ask(req, sb, id, 0, NULL,
-			err); /* what is not there is no stream with an error */
+		r = ask(req, sb, id, 0, NULL, err);
 	if (r == 0)
 		r = sandbox_open(sb,
 			json_pack("{s:s, s:I}", "op", "process_output", "process", (json_int_t)id),

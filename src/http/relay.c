@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "http/command.h"
 
 /* An event of the largest size whose every character needs an escape of two. */
 #define OUT_BYTES_MAX (2 * LIMIT_EVENT_BYTES + KIB(64))
@@ -109,9 +110,8 @@ static int fill(struct relay *r)
 			n = sse_ping(&r->out);
 		} else if (n == -EPIPE) {
 			n = sandbox_explain(r->sb, &err);
-		} else if (n == -EREMOTEIO && err.kind == ERR_FILE_NOT_FOUND) {
-			err.kind =
-				ERR_INVALID; /* a command's `cwd` or `user`: the sandbox itself is there */
+		} else {
+			command_blame_request(n, &err);
 		}
 		if (n < 0)
 			emit_error(r, &err);
