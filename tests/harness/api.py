@@ -214,7 +214,7 @@ class Sandbox:
 
     @contextlib.contextmanager
     def follow(self, what: str, **query: Any) -> Iterator[Iterator[Event]]:
-        """One of its streams ("events", "logs", "fs/watch") as it goes on; leaving the block closes the connection."""
+        """One of its streams ("events", "logs", "fs/watch") as it goes on; leaving the block closes it."""
         response = self.api.request("GET", f"{self.path}/{what}", params=query, stream=True)
         with response:
             if response.status_code != 200:

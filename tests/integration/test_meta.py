@@ -169,7 +169,7 @@ def test_what_is_not_built_says_so(api: Api, method: str, path: str) -> None:
     api.refused(method, path, 501, "not_supported")
 
 
-@pytest.mark.parametrize("call", ["logs", "exec/pty"])
+@pytest.mark.parametrize("call", ["exec/ws", "exec/pty"])
 def test_what_a_sandbox_can_not_do_yet_says_so(box: Sandbox, call: str) -> None:
     box.api.refused("POST", f"{box.path}/{call}", 501, "not_supported")
     box.api.refused(

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -40,7 +40,7 @@ def start(box: Sandbox) -> Iterator[Start]:
 
 def test_start_and_end(box: Sandbox, start: Start) -> None:
     p = start("echo out; echo err >&2; sleep 0.2; exit 7")
-    now = datetime.now(timezone.utc)
+    now = datetime.now(UTC)
     assert set(p.created) == {"id", "pid", "cmd", "status", "stdin", "started_at", "output_bytes"}
     assert p.created["status"] == "running"
     assert p.created["cmd"] == "echo out; echo err >&2; sleep 0.2; exit 7"
@@ -96,7 +96,7 @@ def test_more_output_than_is_kept(start: Start) -> None:
 
 
 def test_stdin(start: Start) -> None:
-    p = start("while read line; do echo \"got $line\"; done; echo end", stdin=True)
+    p = start('while read line; do echo "got $line"; done; echo end', stdin=True)
     assert p.created["stdin"] is True
     with p.stream() as events:
         for word in ("one", "two"):
@@ -191,8 +191,8 @@ def test_bad_requests(box: Sandbox, body: dict[str, Any], word: str) -> None:
 
 def test_bad_calls(box: Sandbox, start: Start) -> None:
     p = start(FOREVER)
-    for body in ({"signal": 0}, {"signal": 65}, {"signal": "SIGNOTHING"}, {"signal": "SIG"}, {"signal": 1.5}, {"signal": True}):
-        p.api.refused("POST", f"{p.path}/signal", 400, "request.invalid", json=body)
+    for sig in (0, 65, "SIGNOTHING", "SIG", 1.5, True):
+        p.api.refused("POST", f"{p.path}/signal", 400, "request.invalid", json={"signal": sig})
     p.api.refused("POST", f"{p.path}/wait?timeout_seconds=x", 400, "request.invalid")
     p.api.refused("POST", f"{p.path}/wait?timeout_seconds=-1", 400, "request.invalid")
     p.api.refused("POST", f"{p.path}/stdin?eof=perhaps", 400, "request.invalid", data=b"x")
@@ -200,8 +200,9 @@ def test_bad_calls(box: Sandbox, start: Start) -> None:
         "POST", f"{box.path}/exec/stream", 400, "request.invalid", json={"cmd": "true", "background": True}
     )
     assert "/stream" in answer["error"]
+    calls = (("GET", ""), ("POST", "/wait"), ("GET", "/stream"), ("POST", "/stdin"), ("POST", "/signal"))
     for unknown in ("0", "999999", "4294967296", "x", "-1", "1x"):
-        for method, call in (("GET", ""), ("POST", "/wait"), ("GET", "/stream"), ("POST", "/stdin"), ("POST", "/signal")):
+        for method, call in calls:
             p.api.refused(method, f"{box.path}/processes/{unknown}{call}", 404, "process.not_found")
 
 
