@@ -58,6 +58,7 @@ struct sandbox {
 	struct vm *vm;                 /* owned; NULL once the machine is gone */
 	struct link *link;             /* a reference; NULL likewise */
 	struct egress *egress;         /* owned; NULL likewise, and where there is no way out */
+	int64_t network_began_ms;      /* when it was made */
 	json_t *network;               /* owned; its policy: see egress.h */
 	struct link_watch *end_watch;
 	struct link_watch *console_watch;
