@@ -148,6 +148,7 @@ static void take_apart(struct core *core, struct sandbox *sb)
 		json_pack("{s:I}", "lifetime_seconds",
 			(json_int_t)(clock_real_ms() - sb->created_ms) / 1000));
 	event_log_close(sb->events);
+	console_close(&sb->console);
 }
 
 static int put_row(struct core *core, struct sandbox *sb, struct err *err)

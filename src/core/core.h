@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "core/console.h"
 #include "core/egress.h"
 #include "core/event_log.h"
 #include "core/pool.h"
@@ -169,3 +170,6 @@ int sandbox_explain(struct sandbox *sb, struct err *err);
 void sandbox_event(struct sandbox *sb, const char *type, json_t *payload);
 /* All of them; borrowed. */
 struct event_log *sandbox_events(struct sandbox *sb);
+
+/* What its machine's console has said since this daemon has it; borrowed. */
+struct console *sandbox_console(struct sandbox *sb);

@@ -59,12 +59,19 @@ static void on_console(void *user)
 		link_hub_rearm(sb->console_watch);
 }
 
+static void push_console(void *console, const void *data, size_t len)
+{
+	console_push(console, data, len);
+}
+
 /* Connects a started or adopted machine: watches and link (a reference; NULL: a new one, `padded` or not). */
 static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, struct link *link,
 	bool padded, struct err *err)
 {
 	int r = 0;
 
+	vm->on_console = push_console;
+	vm->console_user = &sb->console;
 	pthread_mutex_lock(&sb->lock);
 	sb->vm = vm;
 	pthread_mutex_unlock(&sb->lock);

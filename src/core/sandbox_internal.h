@@ -31,6 +31,7 @@ struct sandbox {
 	char *parent;             /* owned; id of the sandbox that it was forked from, or NULL */
 	char *from_snapshot;      /* owned, or NULL */
 	struct event_log *events; /* owned; with a lock of its own */
+	struct console console;   /* likewise */
 
 	atomic_uint refs;
 	atomic_llong ttl_seconds;

@@ -16,12 +16,27 @@ struct command {
 	const char *cwd;
 	const char *user;
 	const char *input; /* its stdin; NULL: at its end */
+	bool background;   /* it goes on by itself: h_processes.c */
+	bool open_stdin;   /* of one in the background: it is written later */
 	json_t *env;
-	int64_t timeout_ms;
+	int64_t timeout_ms; /* 0: none */
 };
 
 /* Reads a client's request. */
 int command_read(const json_t *body, struct command *ret, struct err *err);
+
+/* What the guest is asked for. NULL without memory. */
+json_t *command_request(const struct command *c);
+
+/* What the guest has not found is the request's `cwd` or `user`, not the sandbox. */
+void command_blame_request(int r, struct err *err);
+
+/* The facts of a guest's answer about an end that clients get: exit_code, signal, duration_ms. */
+json_t *command_exit_facts(const json_t *ok);
+
+/* h_processes.c: starts it in the background and answers with what it is. */
+int process_start(struct http_req *req, struct http_resp *resp, struct sandbox *sb,
+	const struct command *c, struct err *err);
 
 /* Starts it, with its whole input on the way. */
 int command_open(struct sandbox *sb, const struct command *c, int client_fd,

@@ -169,7 +169,7 @@ def test_what_is_not_built_says_so(api: Api, method: str, path: str) -> None:
     api.refused(method, path, 501, "not_supported")
 
 
-@pytest.mark.parametrize("call", ["logs", "exec/pty"])
+@pytest.mark.parametrize("call", ["exec/ws", "exec/pty"])
 def test_what_a_sandbox_can_not_do_yet_says_so(box: Sandbox, call: str) -> None:
     box.api.refused("POST", f"{box.path}/{call}", 501, "not_supported")
     box.api.refused(
@@ -185,7 +185,7 @@ def test_what_a_sandbox_can_not_do_yet_says_so(box: Sandbox, call: str) -> None:
 def built_routes() -> list[str]:
     """The rows of the daemon's table that have a handler."""
     source = (REPO / "src" / "http" / "route.c").read_text()
-    for macro in ("SESSION", "SB"):
+    for macro in ("SESSION", "PROCESS", "SB"):
         value = re.findall(rf"^#define {macro} (.+)$", source, re.MULTILINE)[0]
         source = re.sub(rf"\b{macro}\b", value, source)
     rows = re.findall(r'^\t\{"([A-Z]+)", "([^"]+)", h_', source.replace('" "', ""), re.MULTILINE)

@@ -10,6 +10,7 @@ export const statusOfCode = {
   "template.not_found": 404,
   "template.unknown": 400,
   "session.not_found": 404,
+  "process.not_found": 404,
   "file.not_found": 404,
   "snapshot.not_found": 404,
   "request.method": 405,
@@ -53,7 +54,7 @@ export interface SandboxInfo {
   fromSnapshot?: string;
   createdAt?: string;
   network?: Network;
-  /** Put off by every call but those that only look: lists, events, metrics; not there for a persistent one */
+  /** Put off by every call but those that only look: lists, events, metrics, the console; not there for a persistent one */
   expiresAt?: string;
 }
 

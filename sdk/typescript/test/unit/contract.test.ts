@@ -45,6 +45,18 @@ const NOT_OURS = [
   "POST /v1/sandboxes/{id}/preview-token",
 ];
 
+/** What the daemon has and the SDK not yet. */
+const NOT_YET = [
+  "GET /v1/sandboxes/{id}/fs/watch",
+  "GET /v1/sandboxes/{id}/logs",
+  "GET /v1/sandboxes/{id}/processes",
+  "GET /v1/sandboxes/{id}/processes/{pid}",
+  "GET /v1/sandboxes/{id}/processes/{pid}/stream",
+  "POST /v1/sandboxes/{id}/processes/{pid}/signal",
+  "POST /v1/sandboxes/{id}/processes/{pid}/stdin",
+  "POST /v1/sandboxes/{id}/processes/{pid}/wait",
+];
+
 function resolve<T>(value: T & { $ref?: string }): T {
   if (!value.$ref) return value;
   const [, , kind, name] = value.$ref.split("/") as [string, string, string, string];
@@ -181,8 +193,8 @@ function check(request: Request): string {
 test("all that is sent is in the contract, and all of the contract is called", () => {
   const called = new Set(server.requests.map(check));
   const left = routes.map((route) => route.name).filter((name) => !called.has(name));
-  expect(left.filter((name) => !NOT_OURS.includes(name))).toEqual([]);
-  expect(NOT_OURS.filter((name) => called.has(name))).toEqual([]);
+  expect(left.filter((name) => ![...NOT_OURS, ...NOT_YET].includes(name))).toEqual([]);
+  expect([...NOT_OURS, ...NOT_YET].filter((name) => called.has(name))).toEqual([]);
 });
 
 test("keys that are data are sent as they are", () => {
