@@ -31,7 +31,8 @@ struct agent {
 	struct list commands; /* running, also those without a stream */
 	struct list jobs;
 	struct list sessions;
-	json_t *env; /* the sandbox's, from `resume`; NULL until then */
+	json_t *env;      /* the sandbox's, from `resume`; NULL until then */
+	json_t *packages; /* settings of package managers, likewise */
 	bool network_up;
 	bool stop;
 };

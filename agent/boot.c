@@ -39,6 +39,7 @@
 #include "file_io.h"
 #include "identity.h"
 #include "network.h"
+#include "packages.h"
 
 enum {
 	DEVICE_TRIES = 250, /* drivers find their devices as they load; this is for slow ones */
@@ -338,6 +339,7 @@ int boot(struct err *err)
 		return r;
 	tune();
 	identity_init();
+	packages_init();
 	r = network_init();
 	if (r < 0)
 		log_warn("the machine has no network", LOG_STR("why", strerror(-r)));

@@ -15,13 +15,18 @@
 #include "egress/peek.h"
 #include "egress/route.h"
 
-enum { PORT_DNS = 53, DATAGRAM_MAX = 65535 };
+enum {
+	PORT_DNS = 53,
+	DATAGRAM_MAX = 65535,
+	MIRROR_FLOWS_MAX = 64, /* uv opens up to 50 */
+};
 
 struct flow {
 	bool open;
 	bool dead;     /* refused after it was connected: the guest shall see a reset */
 	bool judged;   /* `addr` was allowed by the config of `config_age` */
 	bool resolver; /* `addr` is that of a resolver */
+	bool mirror;   /* `addr` is that of the package cache */
 	bool asked;    /* so it was once: answers may come late */
 	bool by_name;
 	enum egress_protocol protocol;
@@ -160,6 +165,15 @@ static const struct egress_addr *resolver_behind(const struct egress_addr *addr,
 	return NULL;
 }
 
+static bool is_mirror(enum egress_protocol protocol, const struct egress_addr *addr, uint16_t port)
+{
+	struct egress_addr a;
+
+	return self.config->mirror_port != 0 && protocol == EGRESS_TCP &&
+		port == GUEST_NET_MIRROR_PORT && egress_addr_parse(GUEST_NET_MIRROR, &a) == 0 &&
+		memcmp(&a, addr, sizeof(a)) == 0;
+}
+
 /* Whether an address is allowed, by the policy and what the resolver said. */
 static void judge(enum egress_protocol protocol, const struct egress_addr *addr, uint16_t port,
 	struct egress_target *t, struct egress_verdict *ret)
@@ -197,6 +211,20 @@ static bool judge_resolver(const struct flow *f, const void *data, size_t len)
 	return false;
 }
 
+/* The cache is for all sandboxes: each has a share of its connections. */
+static bool judge_mirror(const struct flow *f)
+{
+	struct egress_target t = {.protocol = f->protocol, .addr = f->addr, .port = f->port};
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < HOST_CALLS_FDS_MAX; fd++)
+		n += self.flows[fd].open && self.flows[fd].mirror;
+	if (n <= MIRROR_FLOWS_MAX)
+		return true;
+	refuse(&t, NULL, "it has too many connections to the package cache");
+	return false;
+}
+
 /* Judges where a flow goes, unless that is known. `data` is a datagram. */
 static bool may_send(struct flow *f, const struct egress_addr *addr, uint16_t port,
 	const void *data, size_t len)
@@ -215,6 +243,9 @@ static bool may_send(struct flow *f, const struct egress_addr *addr, uint16_t po
 	}
 	if (f->resolver)
 		return judge_resolver(f, data, len);
+	f->mirror = is_mirror(f->protocol, addr, port);
+	if (f->mirror)
+		return judge_mirror(f);
 	if (same)
 		return true;
 	judge(f->protocol, addr, port, &t, &verdict);
@@ -242,7 +273,8 @@ static void begin_peek(struct flow *f)
 {
 	const struct egress_policy *p = &self.config->policy;
 
-	if (f->resolver || (!f->by_name && !is_named(&p->deny) && !is_named(&p->host_deny)))
+	if (f->resolver || f->mirror ||
+		(!f->by_name && !is_named(&p->deny) && !is_named(&p->host_deny)))
 		return;
 	f->peek = xnew(struct peek);
 	peek_init(f->peek, p, f->port, f->by_name);
@@ -260,8 +292,20 @@ static void kill_flow(int fd, struct flow *f)
 	(void)shutdown(fd, SHUT_RDWR);
 }
 
+void host_calls_end_mirror(void)
+{
+	for (int fd = 0; fd < HOST_CALLS_FDS_MAX; fd++) {
+		struct flow *f = flow_of(fd);
+
+		if (f && f->mirror && !f->dead)
+			kill_flow(fd, f);
+	}
+}
+
 void host_calls_set_config(const struct egress_config *config)
 {
+	if (config->mirror_port == 0)
+		host_calls_end_mirror();
 	self.config = config;
 	self.config_age++;
 	for (int fd = 0; fd < HOST_CALLS_FDS_MAX; fd++) {
@@ -293,13 +337,17 @@ void host_calls_on_denied(host_calls_denied_fn *fn, void *user)
 
 /* ---- the calls ---- */
 
-/* The resolver in place of its address in the guest's network. */
-static void put_resolver(const struct flow *f, struct sockaddr_in *sa)
+/* The resolver, or the package cache, in place of its address in the guest's network. */
+static void put_real(const struct flow *f, struct sockaddr_in *sa)
 {
-	const struct egress_addr *real = resolver_behind(&f->addr, f->port);
+	const struct egress_addr *resolver = resolver_behind(&f->addr, f->port);
 
-	if (real)
-		memcpy(&sa->sin_addr, real->bytes + 12, sizeof(sa->sin_addr));
+	if (resolver)
+		memcpy(&sa->sin_addr, resolver->bytes + 12, sizeof(sa->sin_addr));
+	if (f->mirror) {
+		sa->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		sa->sin_port = htons((uint16_t)self.config->mirror_port);
+	}
 }
 
 /*
@@ -333,8 +381,8 @@ int connect(int fd, const struct sockaddr *sa, socklen_t len)
 		return refuse_later(f);
 	self.stats.connections++;
 	begin_peek(f);
-	if (f->resolver)
-		put_resolver(f, (struct sockaddr_in *)&to);
+	if (f->resolver || f->mirror)
+		put_real(f, (struct sockaddr_in *)&to);
 	r = (int)syscall(SYS_connect, fd, &to, len);
 	return r < 0 && errno == ECONNREFUSED ? refuse_later(f) : r;
 }
@@ -362,7 +410,7 @@ ssize_t sendto(int fd, const void *data, size_t n, int flags, const struct socka
 	if (self.hold)
 		return (ssize_t)n;
 	if (f->resolver)
-		put_resolver(f, (struct sockaddr_in *)&to);
+		put_real(f, (struct sockaddr_in *)&to);
 	return (ssize_t)syscall(SYS_sendto, fd, data, n, flags | MSG_NOSIGNAL | MSG_DONTWAIT, &to,
 		len);
 }
