@@ -6,9 +6,11 @@
 #include <stdbool.h>
 
 #include "cgroup.h"
+#include "identity.h"
 #include "link.h"
 #include "loop.h"
 #include "memory_guard.h"
+#include "network.h"
 #include "reap.h"
 #include "runtime.h"
 
@@ -28,11 +30,14 @@ struct agent {
 	struct cgroup_tree cgroups;
 	struct memory_guard memory_guard;
 	struct runtime runtime;
+	struct identity_files files;
 	struct list commands; /* running, also those without a stream */
 	struct list jobs;
 	struct list sessions;
-	json_t *env;      /* the sandbox's, from `resume`; NULL until then */
-	json_t *packages; /* settings of package managers, likewise */
+	size_t tunnels;           /* open */
+	json_t *env;              /* the sandbox's, from `resume`; NULL until then */
+	json_t *packages;         /* settings of package managers, likewise */
+	struct network_diag diag; /* of a machine */
 	bool network_up;
 	bool stop;
 };

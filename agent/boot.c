@@ -32,12 +32,12 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "agent.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "cgroup.h"
 #include "file_io.h"
-#include "identity.h"
 #include "network.h"
 #include "packages.h"
 
@@ -338,7 +338,6 @@ int boot(struct err *err)
 	if (r < 0)
 		return r;
 	tune();
-	identity_init();
 	packages_init();
 	r = network_init();
 	if (r < 0)

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,31 +15,50 @@ enum {
 	MEMINFO_BYTES = 64 * 1024,
 };
 
-int file_read_small(int dir_fd, const char *path, struct buf *ret)
+int file_read_all(int fd, struct buf *ret)
 {
-	_cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
+	off_t at = 0;
 	ssize_t n;
-	int r;
+	int r = buf_append(ret, "", 0); /* text, even of an empty file */
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	r = buf_append(ret, "", 0); /* text, even of an empty file */
 	if (r < 0)
 		return r;
 	do {
 		r = buf_reserve(ret, CHUNK);
 		if (r < 0)
 			return r;
-		n = read(fd, ret->data + ret->len, CHUNK);
+		n = pread(fd, ret->data + ret->len, CHUNK, at);
 		if (n < 0)
 			return -errno;
+		at += n;
 		ret->len += (size_t)n;
 		ret->data[ret->len] = '\0';
 	} while (n > 0);
 	return 0;
+}
+
+int file_read_small(int dir_fd, const char *path, struct buf *ret)
+{
+	_cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? file_read_all(fd, ret) : -EINVAL;
+}
+
+FILE *file_open_text(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	FILE *f;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return NULL;
+	f = fdopen(fd, "r");
+	if (f)
+		(void)steal_fd(&fd); /* fclose() closes it */
+	return f;
 }
 
 static int write_all(int fd, const char *data, size_t len)
@@ -97,4 +115,15 @@ int file_put(const char *path, const char *contents, int mode)
 		(mode_t)mode);
 
 	return fd < 0 ? -errno : write_all(fd, contents, strlen(contents));
+}
+
+int file_replace(int fd, const char *contents)
+{
+	size_t len = strlen(contents);
+	ssize_t n = pwrite(fd, contents, len, 0);
+
+	/* As a rule it is no longer than that, and this is known with less. */
+	if (n < 0 || (lseek(fd, 0, SEEK_END) > n && ftruncate(fd, n) < 0))
+		return -errno;
+	return (size_t)n == len ? 0 : -ENOSPC;
 }

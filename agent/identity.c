@@ -11,8 +11,8 @@
  * numbers with another must not run.
  *
  * /proc/sys/kernel/random/boot_id cannot be set; a file is mounted over it, like systemd-nspawn does. The machine's names
- * below /etc are such files too, as container engines have them: to write three files on overlayfs and ext4 takes a machine
- * whose code has not been translated yet 40 ms, and a full disk is no obstacle.
+ * below /etc are such files too, as container engines have them: a full disk is no obstacle. All are kept open, for to find
+ * a file by its name is more code than all else here, and a restored machine has to translate it first.
  *
  * Without `machine_id` the machine is the one that it was, after a pause: it gets the time and fresh entropy, and keeps
  * its names and what its kernels were seeded with. `network` says whether it has a way out from now on, and `new_network` that
@@ -32,6 +32,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "agent.h"
 #include "base/base64.h"
 #include "base/macros.h"
 #include "base/str.h"
@@ -47,13 +48,6 @@ enum {
 	HOST_NAME_BYTES = 64, /* Linux: __NEW_UTS_LEN */
 	HOSTS_BYTES = 256 * 1024,
 };
-
-static const char boot_id_proc[] = "/proc/sys/kernel/random/boot_id";
-static const char boot_id_file[] = "/run/pandastack-boot-id";
-static const struct {
-	const char *name;
-	int mode;
-} etc_files[] = {{"hostname", 0644}, {"hosts", 0644}, {"machine-id", 0444}};
 
 struct identity {
 	int64_t time_ns;
@@ -112,24 +106,21 @@ static int set_clock(int64_t time_ns)
 	return clock_settime(CLOCK_REALTIME, &ts) < 0 ? -errno : 0;
 }
 
-static int reseed(const uint8_t entropy[ENTROPY_BYTES])
+static int reseed(int random_fd, const uint8_t entropy[ENTROPY_BYTES])
 {
-	_cleanup_close_ int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
 	union {
 		struct rand_pool_info info;
 		uint8_t bytes[sizeof(struct rand_pool_info) + ENTROPY_BYTES];
 	} pool = {.info = {.entropy_count = ENTROPY_BYTES * 8, .buf_size = ENTROPY_BYTES}};
 
-	if (fd < 0)
-		return -errno;
 	memcpy(pool.bytes + offsetof(struct rand_pool_info, buf), entropy, ENTROPY_BYTES);
-	if (ioctl(fd, RNDADDENTROPY, &pool) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0)
+	if (ioctl(random_fd, RNDADDENTROPY, &pool) < 0 || ioctl(random_fd, RNDRESEEDCRNG) < 0)
 		return -errno;
 	return 0;
 }
 
 /* A random UUID, version 4 (RFC 9562). Only after the reseed. */
-static int new_boot_id(void)
+static int new_boot_id(int fd)
 {
 	uint8_t id[16];
 	char hex[2 * sizeof(id) + 1], text[48];
@@ -141,39 +132,76 @@ static int new_boot_id(void)
 	str_hex(hex, id, sizeof(id));
 	(void)snprintf(text, sizeof(text), "%.8s-%.4s-%.4s-%.4s-%s\n", hex, hex + 8, hex + 12,
 		hex + 16, hex + 20);
-	return file_put(boot_id_file, text, 0444);
+	return file_replace(fd, text);
 }
 
-/* Puts a copy in memory over a file below /etc. */
-static void cover(const char *name, int mode)
+static int open_file(const char *path, int mode)
+{
+	return open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+		(mode_t)mode);
+}
+
+/* Mounts a copy in memory over the file. Returns the copy's descriptor for the file's, which it keeps where that fails. */
+static int cover(int fd, const char *path, const char *copy_path, int mode)
 {
 	_cleanup_buf_ struct buf text = buf_init(HOSTS_BYTES);
-	char path[64], file[64];
+	_cleanup_close_ int copy = open_file(copy_path, mode);
 
-	(void)snprintf(path, sizeof(path), "/etc/%s", name);
-	(void)snprintf(file, sizeof(file), "/run/pandastack-%s", name);
-	(void)file_read_small(AT_FDCWD, path, &text); /* there may be none */
-	if (file_put(path, text.len ? text.data : "", mode) == 0 &&
-		file_put(file, text.len ? text.data : "", mode) == 0)
-		(void)mount(file, path, NULL, MS_BIND, NULL); /* without it the disk's is written */
+	if (copy < 0 || file_read_all(fd, &text) < 0 || file_replace(copy, text.data) < 0 ||
+		mount(copy_path, path, NULL, MS_BIND, NULL) < 0)
+		return fd;
+	(void)close(fd);
+	return steal_fd(&copy);
 }
 
-void identity_init(void)
+static int open_name(const struct agent *agent, const char *name, int mode)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(etc_files); i++)
-		cover(etc_files[i].name, etc_files[i].mode);
+	_cleanup_free_ char *path = NULL, *copy_path = NULL;
+	int fd;
+
+	if (asprintf(&path, "%s/etc/%s", agent->config.root, name) < 0 ||
+		asprintf(&copy_path, "/run/pandastack-%s", name) < 0)
+		abort();
+	fd = open_file(path, mode);
+	return agent->config.init ? cover(fd, path, copy_path, mode) : fd;
+}
+
+void identity_init(struct agent *agent)
+{
+	static const char boot_id[] = "/run/pandastack-boot-id";
+	struct identity_files *files = &agent->files;
+
+	files->hostname = open_name(agent, "hostname", 0644);
+	files->hosts = open_name(agent, "hosts", 0644);
+	files->machine_id = open_name(agent, "machine-id", 0444);
+	files->boot_id = files->random = -1;
+	if (!agent->config.init)
+		return;
+	files->random = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+	files->boot_id = open_file(boot_id, 0444);
 	/* Without it the machine runs as well; its boot id is then that of its template. */
-	if (new_boot_id() == 0)
-		(void)mount(boot_id_file, boot_id_proc, NULL, MS_BIND, NULL);
+	if (new_boot_id(files->boot_id) == 0)
+		(void)mount(boot_id, "/proc/sys/kernel/random/boot_id", NULL, MS_BIND, NULL);
+}
+
+void identity_done(struct agent *agent)
+{
+	struct identity_files *files = &agent->files;
+
+	cleanup_close(&files->hostname);
+	cleanup_close(&files->hosts);
+	cleanup_close(&files->machine_id);
+	cleanup_close(&files->boot_id);
+	cleanup_close(&files->random);
 }
 
 /* The machine's name resolves, as on a Debian system: one line of /etc/hosts is ours. */
-static int put_hosts(const char *path, const char *hostname)
+static int put_hosts(int fd, const char *hostname)
 {
 	_cleanup_buf_ struct buf old = buf_init(HOSTS_BYTES), new = buf_init(HOSTS_BYTES);
 	char *save = NULL, *line = NULL;
 
-	if (file_read_small(AT_FDCWD, path, &old) == 0)
+	if (file_read_all(fd, &old) == 0)
 		line = strtok_r(old.data, "\n", &save);
 	for (; line; line = strtok_r(NULL, "\n", &save)) {
 		if (!str_starts_with(line, "127.0.1.1") && buf_appendf(&new, "%s\n", line) < 0)
@@ -181,30 +209,27 @@ static int put_hosts(const char *path, const char *hostname)
 	}
 	if (buf_appendf(&new, "127.0.1.1\t%s\n", hostname) < 0)
 		return -EFBIG;
-	return file_put(path, new.data, 0644);
+	return file_replace(fd, new.data);
 }
 
-static int put_files(const struct agent *agent, const struct identity *id)
+static int put_names(const struct identity_files *files, const struct identity *id)
 {
-	_cleanup_free_ char *hostname = agent_path(agent, "/etc/hostname");
-	_cleanup_free_ char *hosts = agent_path(agent, "/etc/hosts");
-	_cleanup_free_ char *machine_id = agent_path(agent, "/etc/machine-id");
 	char line[HOST_NAME_BYTES + 2];
 	int r;
 
 	(void)snprintf(line, sizeof(line), "%s\n", id->machine_id);
-	r = file_put(machine_id, line, 0444);
+	r = file_replace(files->machine_id, line);
 	if (r < 0)
 		return r;
 	(void)snprintf(line, sizeof(line), "%s\n", id->hostname);
-	r = file_put(hostname, line, 0644);
-	return r < 0 ? r : put_hosts(hosts, id->hostname);
+	r = file_replace(files->hostname, line);
+	return r < 0 ? r : put_hosts(files->hosts, id->hostname);
 }
 
 static int change_network(struct agent *agent, const struct identity *id)
 {
 	bool up = json_is_true(id->network);
-	int r = id->new_network ? network_reset_connections() : 0;
+	int r = id->new_network ? network_reset_connections(&agent->diag) : 0;
 
 	if (r == 0 && id->network && up != agent->network_up)
 		r = network_set_up(up);
@@ -221,7 +246,7 @@ static int become(struct agent *agent, const struct identity *id, struct err *er
 		r = set_clock(id->time_ns);
 		if (r < 0)
 			return err_set_errno(err, r, "setting the clock");
-		r = reseed(id->entropy);
+		r = reseed(agent->files.random, id->entropy);
 		if (r < 0)
 			return err_set_errno(err, r, "reseeding the random number generator");
 		r = change_network(agent, id);
@@ -231,11 +256,11 @@ static int become(struct agent *agent, const struct identity *id, struct err *er
 			return 0;
 		if (sethostname(id->hostname, strlen(id->hostname)) < 0)
 			return err_set_errno(err, -errno, "setting the host name");
-		r = new_boot_id();
+		r = new_boot_id(agent->files.boot_id);
 		if (r < 0)
 			return err_set_errno(err, r, "making a boot id");
 	}
-	r = id->machine_id ? put_files(agent, id) : 0;
+	r = id->machine_id ? put_names(&agent->files, id) : 0;
 	return r < 0 ? err_set_errno(err, r, "writing the machine's names below /etc") : 0;
 }
 

@@ -40,6 +40,9 @@ enum {
 	START_MS = 60 * 1000, /* from the fork request to 'k' */
 	ADOPT_MS = 10,        /* until a kernel's parent has exited, see check_pid() */
 	ADOPT_TRIES = 200,
+	/* Until a kernel of a copy seeds its generators, unless a cell comes first. At once it would take a machine whose
+	 * code is not translated yet as long as its start, and the processor from siblings that are starting. */
+	RESEED_MS = 1000,
 	KEPT_BYTES = 64 * 1024, /* of each pipe, between cells */
 	TEXT_BYTES = 64 * 1024,
 	/* A cell of LIMIT_CODE_BYTES, each byte escaped at worst, and an environment. */
@@ -504,6 +507,26 @@ static int request_fork(struct kernel *k, const int theirs[3], struct err *err)
 	return runtime_fork(&k->agent->runtime, &k->waiter, &spec, theirs, err);
 }
 
+static void append_reseed(struct kernel *k)
+{
+	json_t *nothing = json_object();
+
+	(void)kernel_frame_append_json(&k->tx, KERNEL_RESEED,
+		nothing); /* there is room beside a cell */
+	json_decref(nothing);
+}
+
+static void on_reseed_timer(struct timer *timer)
+{
+	struct kernel *k = container_of(timer, struct kernel, reseed_timer);
+
+	append_reseed(k);
+	if (k->control.loop) {
+		flush_tx(k);
+		update_control(k);
+	}
+}
+
 static void on_runtime_ready(struct runtime_waiter *w, const struct err *runtime_err)
 {
 	struct kernel *k = container_of(w, struct kernel, waiter);
@@ -552,6 +575,7 @@ struct kernel *kernel_new(struct agent *agent, const char *language, const char 
 		k->out[i].kept = buf_init(KEPT_BYTES);
 	}
 	timer_init(&k->start_timer, on_start_timer);
+	timer_init(&k->reseed_timer, on_reseed_timer);
 	k->waiter.on_ready = on_runtime_ready;
 	list_init(&k->waiter.node);
 	return k;
@@ -570,6 +594,7 @@ struct kernel *kernel_free(struct kernel *k)
 		kernel_kill(k);
 	runtime_waiter_cancel(&k->waiter);
 	timer_stop(&k->start_timer);
+	timer_stop(&k->reseed_timer);
 	child_forget(&k->child);
 	source_detach(&k->control);
 	cleanup_close(&k->control_fd);
@@ -610,8 +635,13 @@ static void send_kept(struct kernel *k)
 
 int kernel_run(struct kernel *k, struct stream *s, const json_t *request)
 {
-	int r = kernel_frame_append_json(&k->tx, KERNEL_RUN, request);
+	int r;
 
+	if (timer_running(&k->reseed_timer)) {
+		timer_stop(&k->reseed_timer);
+		append_reseed(k);
+	}
+	r = kernel_frame_append_json(&k->tx, KERNEL_RUN, request);
 	if (r < 0)
 		return r;
 	k->stream = s;
@@ -643,15 +673,7 @@ int kernel_input(struct kernel *k, const char *value)
 
 void kernel_reseed(struct kernel *k)
 {
-	json_t *nothing = json_object();
-
-	(void)kernel_frame_append_json(&k->tx, KERNEL_RESEED,
-		nothing); /* there is room beside a cell */
-	json_decref(nothing);
-	if (k->control_fd >= 0 && k->control.loop) {
-		flush_tx(k);
-		update_control(k);
-	}
+	timer_start(&k->reseed_timer, &k->agent->loop, RESEED_MS);
 }
 
 void kernel_mute(struct kernel *k)

@@ -43,6 +43,7 @@ struct kernel {
 	json_t *env;    /* owned */
 	struct runtime_waiter waiter;
 	struct timer start_timer;
+	struct timer reseed_timer; /* runs until it is told to reseed */
 	int start_tries;
 	pid_t claimed_pid;  /* what the kernel says it is, until checked */
 	struct child child; /* child.pid is 0 until then, and after its exit */

@@ -140,6 +140,11 @@ ssize_t stream_send_from(struct stream *s, uint8_t channel, int fd, int64_t offs
 	return n;
 }
 
+void stream_end(struct stream *s)
+{
+	send_frame(s->link, LINK_END, 0, s->id, "", 0);
+}
+
 void stream_send_event(struct stream *s, json_t *event)
 {
 	_cleanup_free_ char *text = json_dumps(event, JSON_COMPACT);
@@ -235,6 +240,10 @@ const char *link_error_kind(int r)
 	case EBUSY:
 	case ETXTBSY:
 		return "busy";
+	case ECONNREFUSED:
+		return "refused";
+	case ECONNRESET:
+		return "reset";
 	case EAGAIN:
 	case EMFILE:
 	case ENFILE:

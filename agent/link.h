@@ -96,6 +96,9 @@ void stream_send(struct stream *s, enum link_type type, uint8_t arg, const void 
  */
 ssize_t stream_send_from(struct stream *s, uint8_t channel, int fd, int64_t offset, size_t len);
 
+/* No more DATA from us. */
+void stream_end(struct stream *s);
+
 /* Sends a whole JSON value as one EVENT; for the few small ones. Takes the reference. */
 void stream_send_event(struct stream *s, json_t *event);
 

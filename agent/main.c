@@ -48,6 +48,7 @@ static int agent_init(struct agent *agent, int link_fd)
 	list_init(&agent->jobs);
 	list_init(&agent->sessions);
 	runtime_init(&agent->runtime, agent);
+	identity_init(agent);
 	if (r == 0)
 		r = reaper_init(&agent->reaper, &agent->loop, on_orphan);
 	if (r == 0)
@@ -67,6 +68,7 @@ static void agent_done(struct agent *agent)
 	exec_kill_all(agent);
 	job_kill_all(agent);
 	runtime_done(&agent->runtime);
+	identity_done(agent);
 	memory_guard_done(&agent->memory_guard);
 	cgroup_tree_done(&agent->cgroups);
 	reaper_done(&agent->reaper);
@@ -95,6 +97,7 @@ static _Noreturn void run_init(struct agent *agent)
 		boot_give_up(&err);
 	agent->config.init = true;
 	agent->config.cgroup = boot_cgroup_path;
+	network_diag_init(&agent->diag);
 	r = agent_init(agent, fd);
 	if (r == 0)
 		r = serve(agent);

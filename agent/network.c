@@ -4,7 +4,8 @@
  * Theory of operation
  *
  * The card is configured by hand (netdevice(7), no DHCP, no router advertisements): its addresses never change, and an
- * idle machine has no timers for them.
+ * idle machine has no timers for them. It has no network of its own, only a gateway: so that what is for a neighbour goes there
+ * too, and is refused at once, where a question for a neighbour's hardware address would wait for an answer.
  *
  * A machine that is restored finds a new network stack behind its card, which knows none of its connections: a program
  * that writes gets a reset, but one that only reads would wait for ever. So the kernel is told to abort them (sock_diag(7),
@@ -101,35 +102,52 @@ static int set_v4(int fd)
 	put_v4(&ifr.ifr_addr, GUEST_NET_V4_ADDR);
 	if (ioctl(fd, SIOCSIFADDR, &ifr) < 0)
 		return -errno;
-	put_v4(&ifr.ifr_netmask, GUEST_NET_V4_MASK);
+	put_v4(&ifr.ifr_netmask, "255.255.255.255");
 	return ioctl(fd, SIOCSIFNETMASK, &ifr) < 0 ? -errno : 0;
 }
 
-/* Routes and IPv6 addresses go when the card goes down. */
-static int add_v4_route(int fd)
+static int add_route(int fd, const void *route)
 {
-	struct rtentry route = {.rt_flags = RTF_UP | RTF_GATEWAY};
+	return ioctl(fd, SIOCADDRT, route) < 0 && errno != EEXIST ? -errno : 0;
+}
 
-	put_v4(&route.rt_dst, "0.0.0.0");
-	put_v4(&route.rt_genmask, "0.0.0.0");
-	put_v4(&route.rt_gateway, GUEST_NET_V4_GATEWAY);
-	return ioctl(fd, SIOCADDRT, &route) < 0 && errno != EEXIST ? -errno : 0;
+/* Routes and IPv6 addresses go when the card goes down. */
+static int add_v4_routes(int fd)
+{
+	char device[] = "eth0";
+	struct rtentry gateway = {.rt_flags = RTF_UP | RTF_HOST, .rt_dev = device};
+	struct rtentry all = {.rt_flags = RTF_UP | RTF_GATEWAY};
+	int r;
+
+	put_v4(&gateway.rt_dst, GUEST_NET_V4_GATEWAY);
+	put_v4(&all.rt_dst, "0.0.0.0");
+	put_v4(&all.rt_genmask, "0.0.0.0");
+	put_v4(&all.rt_gateway, GUEST_NET_V4_GATEWAY);
+	r = add_route(fd, &gateway);
+	return r == 0 ? add_route(fd, &all) : r;
 }
 
 static int add_v6(void)
 {
 	_cleanup_close_ int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct in6_request addr = {.prefix = GUEST_NET_V6_BITS, .index = (int)if_nametoindex(card)};
-	struct in6_rtmsg route = {.rtmsg_flags = RTF_UP | RTF_GATEWAY,
+	int index = (int)if_nametoindex(card), r;
+	struct in6_request addr = {.prefix = 128, .index = index};
+	struct in6_rtmsg gateway = {.rtmsg_flags = RTF_UP | RTF_HOST,
+		.rtmsg_dst_len = 128,
+		.rtmsg_metric = 256,
+		.rtmsg_ifindex = index};
+	struct in6_rtmsg all = {.rtmsg_flags = RTF_UP | RTF_GATEWAY,
 		.rtmsg_metric = 1024,
-		.rtmsg_ifindex = addr.index};
+		.rtmsg_ifindex = index};
 
 	/* Ours are right. */
 	(void)inet_pton(AF_INET6, GUEST_NET_V6_ADDR, &addr.addr);
-	(void)inet_pton(AF_INET6, GUEST_NET_V6_GATEWAY, &route.rtmsg_gateway);
+	(void)inet_pton(AF_INET6, GUEST_NET_V6_GATEWAY, &gateway.rtmsg_dst);
+	(void)inet_pton(AF_INET6, GUEST_NET_V6_GATEWAY, &all.rtmsg_gateway);
 	if (fd < 0 || (ioctl(fd, SIOCSIFADDR, &addr) < 0 && errno != EEXIST))
 		return -errno;
-	return ioctl(fd, SIOCADDRT, &route) < 0 && errno != EEXIST ? -errno : 0;
+	r = add_route(fd, &gateway);
+	return r == 0 ? add_route(fd, &all) : r;
 }
 
 int network_set_up(bool up)
@@ -145,7 +163,7 @@ int network_set_up(bool up)
 	if (r == 0)
 		r = set_flags(fd, true);
 	if (r == 0)
-		r = add_v4_route(fd);
+		r = add_v4_routes(fd);
 	return r == 0 ? add_v6() : r;
 }
 
@@ -208,19 +226,22 @@ static void destroy(int fd, const struct inet_diag_msg *m)
 	(void)send_diag(fd, SOCK_DESTROY, 0, &body);
 }
 
-static int reset_family(uint8_t family, char *dump)
+void network_diag_init(struct network_diag *diag)
 {
-	_cleanup_close_ int list = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-	_cleanup_close_ int end = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	diag->list_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	diag->end_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+}
+
+static int reset_family(const struct network_diag *diag, uint8_t family, char *dump)
+{
 	const struct inet_diag_req_v2 body = {.sdiag_family = family,
 		.sdiag_protocol = IPPROTO_TCP,
 		/* Not those that listen or are closed. */
 		.idiag_states = ~(1U << 10 | 1U << 7)};
-	int r = list < 0 || end < 0 ? -errno
-				    : send_diag(list, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &body);
+	int r = send_diag(diag->list_fd, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &body);
 
 	while (r == 0) {
-		ssize_t n = recv(list, dump, DUMP_BYTES, 0);
+		ssize_t n = recv(diag->list_fd, dump, DUMP_BYTES, 0);
 		size_t left = n > 0 ? (size_t)n : 0;
 
 		if (n <= 0)
@@ -234,16 +255,20 @@ static int reset_family(uint8_t family, char *dump)
 			if (h->nlmsg_type == NLMSG_ERROR)
 				return -ENOENT; /* the kernel has no module for it */
 			if (!is_within(m))
-				destroy(end, m);
+				destroy(diag->end_fd, m);
 		}
 	}
 	return r;
 }
 
-int network_reset_connections(void)
+int network_reset_connections(const struct network_diag *diag)
 {
 	_cleanup_free_ char *dump = xcalloc(1, DUMP_BYTES);
-	int r = reset_family(AF_INET, dump);
+	int r = reset_family(diag, AF_INET, dump);
 
-	return r == 0 ? reset_family(AF_INET6, dump) : r;
+	if (r == 0)
+		r = reset_family(diag, AF_INET6, dump);
+	while (recv(diag->end_fd, dump, DUMP_BYTES, MSG_DONTWAIT) > 0)
+		; /* what it says of those that had ended by themselves */
+	return r;
 }

@@ -13,7 +13,9 @@
 #include "file_io.h"
 #include "files.h"
 #include "identity.h"
+#include "ports.h"
 #include "session.h"
+#include "tunnel.h"
 
 const char *request_text(const json_t *request, const char *key)
 {
@@ -103,10 +105,12 @@ static const struct {
 	const char *name;
 	op_fn *open;
 } table[] = {
+	{"connect", tunnel_open},
 	{"exec", exec_open},
 	{"list", files_list},
 	{"mkdir", files_mkdir},
 	{"move", files_move},
+	{"ports", ports_list},
 	{"read", files_read},
 	{"remove", files_remove},
 	{"resume", identity_resume},

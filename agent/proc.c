@@ -24,7 +24,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/macros.h"
@@ -37,20 +36,6 @@ enum {
 	EXIT_CANNOT_RUN = 126,
 };
 
-static FILE *open_database(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		(void)close(fd);
-		return NULL;
-	}
-	return fdopen(fd, "r");
-}
-
 static bool is_member(const struct group *gr, const char *name)
 {
 	for (char **m = gr->gr_mem; *m; m++) {
@@ -62,7 +47,7 @@ static bool is_member(const struct group *gr, const char *name)
 
 static void find_groups(struct proc_user *user)
 {
-	FILE *f = open_database("/etc/group");
+	FILE *f = file_open_text("/etc/group");
 	const struct group *gr;
 
 	user->groups[user->group_count++] = user->gid;
@@ -76,7 +61,7 @@ static void find_groups(struct proc_user *user)
 
 int proc_user_find(const char *name, struct proc_user *ret, struct err *err)
 {
-	FILE *f = open_database("/etc/passwd");
+	FILE *f = file_open_text("/etc/passwd");
 	const struct passwd *pw = NULL;
 
 	while (f && (pw = fgetpwent(f))) {

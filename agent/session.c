@@ -661,7 +661,8 @@ void session_reseed_all(struct agent *agent)
 	list_for_each(it, tmp, &agent->sessions) {
 		struct session *session = container_of(it, struct session, node);
 
-		if (session->ready)
+		/* One that is just starting may have drawn its numbers already. */
+		if (session->kernel)
 			kernel_reseed(session->kernel);
 	}
 }

@@ -12,11 +12,19 @@ from __future__ import annotations
 import os
 import random
 import sys
+from typing import Any
+
+
+def _seed_numpy(numpy_random: Any) -> None:
+    """Do what its ``seed()`` does, by far less code: a copied machine has to translate it first."""
+    state = random.Random().getstate()[1]
+    numpy_random.set_state(("MT19937", state[:-1], state[-1]))
+
 
 _GLOBAL_GENERATORS = (
-    ("numpy.random", "seed"),
-    ("sympy.core.random", "seed"),
-    ("torch", "seed"),
+    ("numpy.random", _seed_numpy),
+    ("sympy.core.random", lambda module: module.seed()),
+    ("torch", lambda module: module.seed()),
 )
 
 
@@ -27,11 +35,11 @@ def reseed() -> None:
     if openssl is not None:
         fresh = os.urandom(48)
         openssl.RAND_add(fresh, float(len(fresh)))
-    for name, function in _GLOBAL_GENERATORS:
+    for name, seed in _GLOBAL_GENERATORS:
         module = sys.modules.get(name)
         if module is not None:
             try:
-                getattr(module, function)()
+                seed(module)
             except Exception:
                 # A library half imported, or of another version; its own fork handling has to do.
                 pass

@@ -5,7 +5,7 @@
  * Theory of operation
  * -------------------
  * Two digests decide what must be made. The *root version* covers the definition, the scripts that turn it
- * into a file system and the root version of the template below; the *version* covers that, the agent, the
+ * into a file system and the root version of the template below; the *sources* cover that, the agent, the
  * kernel runtime, and engine, accelerator and CPU model. A root file system takes minutes (packages), a first
  * boot seconds, so they are kept apart:
  *
@@ -15,6 +15,9 @@
  *	<templates>/<name>/current  → <version>
  *	<templates>/<name>/build.log
  *	<templates>/<name>/.lock, .build/
+ *
+ * States of machines are differences from a version's memory, and no boot is like another, even of the same sources: so a
+ * version's name is random, and means one memory for ever. Whoever holds it keeps it when there is a newer one.
  *
  * `.lock` is held while building, so a .build folder that is found belongs to a build that died.
  */
@@ -42,10 +45,7 @@
 #include "base/str.h"
 #include "core/template.h"
 
-enum {
-	STEP_LINE_MAX = 256,
-	HELD_CHARS_MAX = 300, /* of names in an error's message */
-};
+enum { STEP_LINE_MAX = 256 };
 
 struct build {
 	const struct build_options *options;
@@ -62,6 +62,7 @@ struct build {
 	int lock_fd;
 	int log_fd;
 	char root_version[DIGEST_TEXT_SIZE];
+	char sources[DIGEST_TEXT_SIZE];
 	char version[DIGEST_TEXT_SIZE];
 };
 
@@ -255,16 +256,15 @@ static int write_manifest(struct build *b, const struct machine_image *image,
 	const struct snapshot_facts *facts, const char *dir, struct err *err)
 {
 	_cleanup_free_ char *path = fs_join(dir, "manifest.json"), *text = NULL;
-	json_t *json =
-		json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I}",
-			"format", TEMPLATE_FORMAT, "name", b->def->name, "version", b->version,
-			"description", b->def->description, "engine", b->engine.name,
-			"engine_version", b->engine.version, "accel", accel_name(image->accel),
-			"cpu_model", image->cpu_model, "cpus", (int)image->cpus, "memory_bytes",
-			(json_int_t)image->memory_bytes, "disk_bytes",
-			(json_int_t)b->def->disk_bytes, "size_bytes",
-			(json_int_t)fs_disk_usage(dir), "tsc_khz", (json_int_t)image->tsc_khz,
-			"built_ms", (json_int_t)clock_real_ms());
+	json_t *json = json_pack(
+		"{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I}",
+		"format", TEMPLATE_FORMAT, "name", b->def->name, "version", b->version, "sources",
+		b->sources, "description", b->def->description, "engine", b->engine.name,
+		"engine_version", b->engine.version, "accel", accel_name(image->accel), "cpu_model",
+		image->cpu_model, "cpus", (int)image->cpus, "memory_bytes",
+		(json_int_t)image->memory_bytes, "disk_bytes", (json_int_t)b->def->disk_bytes,
+		"size_bytes", (json_int_t)fs_disk_usage(dir), "tsc_khz", (json_int_t)image->tsc_khz,
+		"built_ms", (json_int_t)clock_real_ms());
 
 	if (b->def->kernel)
 		(void)json_object_set_new(json, "kernel", json_string(b->def->kernel));
@@ -339,8 +339,8 @@ static int bake(struct build *b, struct err *err)
 	return r;
 }
 
-/* Removes the version that was replaced, and any that a build left which died at this point. Machines that came
- * from it have its files open. */
+/* Removes the version that was replaced, and any that a build left which died at this point, unless somebody holds it.
+ * Machines that came from it have its files open. */
 static int remove_others(const struct build *b, struct err *err)
 {
 	DIR *dir = opendir(b->dir);
@@ -350,9 +350,7 @@ static int remove_others(const struct build *b, struct err *err)
 	if (!dir)
 		return err_set_errno(err, -errno, "can't read %s", b->dir);
 	while (r == 0 && (e = readdir(dir))) {
-		if (strlen(e->d_name) == DIGEST_TEXT_SIZE - 1 &&
-			strspn(e->d_name, "0123456789abcdef") == DIGEST_TEXT_SIZE - 1 &&
-			strcmp(e->d_name, b->version) != 0)
+		if (template_is_version(e->d_name) && strcmp(e->d_name, b->version) != 0)
 			r = template_drop(b->dir, e->d_name, err);
 		if (r == -EBUSY)
 			r = 0;
@@ -372,57 +370,57 @@ static int set_current(const struct build *b, struct err *err)
 	return 0;
 }
 
-static int err_held(const struct build *b, const char *ids, struct err *err)
+static void name_version(struct build *b)
 {
-	return err_set(err, ERR_CONFLICT, -EBUSY,
-		"snapshots or sandboxes stand on this version of template %s (%s): delete them first",
-		b->def->name, ids);
-}
+	uint8_t id[DIGEST_BYTES];
 
-/*
- * States are differences from a version's memory, and no boot is like another: what somebody stands on is never replaced,
- * even by what is made of the same sources. 1: it is as good as a new one, and is the current one now.
- */
-static int keep_held(const struct build *b, bool force, struct err *err)
-{
-	_cleanup_template_ struct template *t = NULL;
-	_cleanup_buf_ struct buf ids = buf_init(HELD_CHARS_MAX);
-	int r;
-
-	if (template_holders(b->dir, b->version, &ids) == 0)
-		return 0;
-	if (force || template_load_version(b->set, b->def->name, b->version, &t, NULL) < 0 ||
-		template_check_engine(t, &b->engine, NULL) < 0)
-		return err_held(b, ids.data, err);
-	r = set_current(b, err);
-	return r < 0 ? r : 1;
+	randombytes_buf(id, sizeof(id));
+	str_hex(b->version, id, sizeof(id));
 }
 
 /* Puts the result into place, then removes the version that it replaces. */
 static int publish(struct build *b, struct err *err)
 {
 	_cleanup_free_ char *out = fs_join(b->work, "out"), *final = fs_join(b->dir, b->version);
-	int r = access(final, F_OK) == 0 ? template_drop(b->dir, b->version, err) : 0;
+	int r;
 
-	if (r == -EBUSY) /* since the build began */
-		return err_held(b, "a new one", err);
-	if (r == 0 && rename(out, final) < 0)
-		r = err_set_errno(err, -errno, "can't put %s into place", final);
-	if (r == 0)
-		r = set_current(b, err);
+	if (rename(out, final) < 0)
+		return err_set_errno(err, -errno, "can't put %s into place", final);
+	r = set_current(b, err);
 	return r == 0 ? remove_others(b, err) : r;
 }
 
-static bool is_current(const struct build *b)
+/* Takes a version for the result if it is as good as a new one. */
+static bool take_version(struct build *b, const char *version)
 {
 	_cleanup_template_ struct template *t = NULL;
 
-	return template_get(b->set, b->def->name, &t, NULL) == 0 &&
-		strcmp(t->version, b->version) == 0 &&
-		template_check_engine(t, &b->engine, NULL) == 0;
+	if (template_load_version(b->set, b->def->name, version, &t, NULL) < 0 || !t->sources ||
+		strcmp(t->sources, b->sources) != 0 ||
+		template_check_engine(t, &b->engine, NULL) < 0)
+		return false;
+	(void)snprintf(b->version, sizeof(b->version), "%s", t->version);
+	return true;
 }
 
-static int compute_versions(struct build *b, const char *base_root_version, struct err *err)
+/* Whether there is a result already, which is the current version then: others are there because somebody holds them. */
+static int find_made(struct build *b, bool *ret, struct err *err)
+{
+	DIR *dir;
+	const struct dirent *e;
+
+	*ret = take_version(b, "current");
+	if (*ret)
+		return 0;
+	dir = opendir(b->dir);
+	while (dir && !*ret && (e = readdir(dir)))
+		*ret = template_is_version(e->d_name) && take_version(b, e->d_name);
+	if (dir)
+		(void)closedir(dir);
+	return *ret ? set_current(b, err) : 0;
+}
+
+static int compute_digests(struct build *b, const char *base_root_version, struct err *err)
 {
 	_cleanup_free_ char *script = fs_join(b->share.templates, "build-rootfs");
 	_cleanup_free_ char *config = fs_join(b->share.templates, "host_config.py");
@@ -456,7 +454,7 @@ static int compute_versions(struct build *b, const char *base_root_version, stru
 	if (r == 0 && b->def->kernel)
 		r = digest_tree(&all, b->share.runtime, err);
 	if (r == 0)
-		digest_final(&all, b->version);
+		digest_final(&all, b->sources);
 	return r;
 }
 
@@ -471,27 +469,51 @@ static int find_engine(struct build *b, struct err *err)
 	return err_set(err, ERR_ENGINE, -ENOENT, "%s", b->engine.why);
 }
 
+/* Whoever had the lock may have removed the template, and the file with it. */
+static bool is_at(int fd, const char *path)
+{
+	struct stat ours, there;
+
+	return fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_dev == there.st_dev &&
+		ours.st_ino == there.st_ino;
+}
+
+/* One at a time: waits for the end of another build. */
+static int lock_dir(struct build *b, struct err *err)
+{
+	_cleanup_free_ char *lock = fs_join(b->dir, ".lock");
+
+	while (b->lock_fd < 0) {
+		int r = fs_mkdirs(b->dir, 0755, err);
+
+		if (r < 0)
+			return r;
+		b->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+		if (b->lock_fd < 0)
+			return err_set_errno(err, -errno, "can't open %s", lock);
+		if (flock(b->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+			progress_step(b->progress, "Waiting for another build of this template");
+			if (flock(b->lock_fd, LOCK_EX) < 0)
+				return err_set_errno(err, -errno, "can't lock %s", lock);
+		}
+		if (!is_at(b->lock_fd, lock))
+			(void)close(steal_fd(&b->lock_fd));
+	}
+	return 0;
+}
+
 static int open_dir(struct build *b, struct err *err)
 {
-	_cleanup_free_ char *lock = NULL, *log = NULL;
+	_cleanup_free_ char *log = NULL;
 	int r;
 
 	b->dir = fs_join(template_set_dir(b->set), b->def->name);
 	b->work = fs_join(b->dir, ".build");
 	b->root = fs_join(b->dir, "root");
-	lock = fs_join(b->dir, ".lock");
 	log = fs_join(b->dir, "build.log");
-	r = fs_mkdirs(b->dir, 0755, err);
+	r = lock_dir(b, err);
 	if (r < 0)
 		return r;
-	b->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-	if (b->lock_fd < 0)
-		return err_set_errno(err, -errno, "can't open %s", lock);
-	if (flock(b->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-		progress_step(b->progress, "Waiting for another build of this template");
-		if (flock(b->lock_fd, LOCK_EX) < 0)
-			return err_set_errno(err, -errno, "can't lock %s", lock);
-	}
 	b->log_fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
 	if (b->log_fd < 0)
 		return err_set_errno(err, -errno, "can't write %s", log);
@@ -537,8 +559,7 @@ static int build_one(const struct build_options *options, struct template_set *s
 	struct build b = {.options = options, .set = set, .lock_fd = -1, .log_fd = -1};
 	char base_version[DIGEST_TEXT_SIZE];
 	_cleanup_free_ char *base_tar = NULL;
-	int held;
-	bool force;
+	bool force, made = false;
 	int r = share_find(&b.share, err);
 
 	if (r == 0)
@@ -556,26 +577,27 @@ static int build_one(const struct build_options *options, struct template_set *s
 	b.progress = progress_new();
 	r = open_dir(&b, err);
 	if (r == 0)
-		r = compute_versions(&b, b.def->from ? base_version : NULL, err);
+		r = compute_digests(&b, b.def->from ? base_version : NULL, err);
 	if (r < 0)
 		return r;
 	memcpy(ret_root_version, b.root_version, DIGEST_TEXT_SIZE);
 	b.keep_tar = as_base || !b.def->from;
 	force = options->force && !as_base;
-	if (!force && is_current(&b) && (!as_base || root_is_current(&b)))
-		return 0;
-	held = keep_held(&b, force, err);
-	if (held < 0 || (held > 0 && (!as_base || root_is_current(&b))))
-		return MIN(held, 0);
+	if (!force)
+		r = find_made(&b, &made, err);
+	if (r < 0 || (made && (!as_base || root_is_current(&b))))
+		return r;
 	(void)fprintf(stderr, "Building template %s (engine %s, %s: %s)\n", b.def->name,
 		b.engine.name, accel_name(b.engine.accel), b.engine.why);
 	r = clear_work(&b, err);
 	if (r == 0 && (force || !root_is_current(&b)))
 		r = make_root(&b, base_tar, err);
-	if (r == 0 && !held)
+	if (r == 0 && !made) {
+		name_version(&b);
 		r = bake(&b, err);
-	if (r == 0 && !held)
-		r = publish(&b, err);
+		if (r == 0)
+			r = publish(&b, err);
+	}
 	if (r == 0)
 		progress_done(b.progress);
 	return r;

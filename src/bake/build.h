@@ -3,8 +3,8 @@
  * Building a template: root file system, initramfs, first boot, snapshot.
  *
  * Everything is made in a hidden folder beside the result and renamed when it is whole: an interrupted
- * build leaves what was there before. A template whose version (a digest of all that goes into it) is there
- * already is not built again.
+ * build leaves what was there before. A template that was made of the same (by a digest of all that goes into it)
+ * is not built again.
  */
 #pragma once
 

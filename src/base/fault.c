@@ -23,13 +23,22 @@ static void hold(const char *fifo)
 void fault_point(const char *name)
 {
 	const char *wanted = getenv("PANDASTACK_FAULT");
-	size_t len = strlen(name);
+	_cleanup_free_ char *list = strdup(wanted ? wanted : "");
+	char *save = NULL;
 
-	if (!wanted || strncmp(wanted, name, len) != 0)
-		return;
-	if (wanted[len] == '=')
-		hold(wanted + len + 1);
-	else if (!wanted[len])
-		(void)kill(getpid(), SIGKILL); /* always allowed */
+	if (!list)
+		abort();
+	for (char *item = strtok_r(list, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
+		char *fifo = strchr(item, '=');
+
+		if (fifo)
+			*fifo++ = '\0';
+		if (strcmp(item, name) != 0)
+			continue;
+		if (fifo)
+			hold(fifo);
+		else
+			(void)kill(getpid(), SIGKILL); /* always allowed */
+	}
 }
 #endif

@@ -5,8 +5,8 @@
  *
  * With the build option `faults` the environment variable PANDASTACK_FAULT names the point at which the process gets
  * SIGKILL. As POINT=FIFO it names one at which a thread waits until somebody has opened the FIFO for writing and closed it:
- * who opens it knows that the thread has come, and when it is removed nobody is held any more. In all other builds nothing
- * of this is there.
+ * who opens it knows that the thread has come, and before it is made and after it is removed nobody is held. There may be
+ * several, with commas between them. In all other builds nothing of this is there.
  */
 #pragma once
 

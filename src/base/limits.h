@@ -13,7 +13,8 @@
 #define LIMIT_CONTROL_BYTES \
 	KIB(4) /* of that, kept for EVENTs of the host where DATA fills the rest */
 #define LIMIT_OPEN_BYTES KIB(256) /* a whole OPEN request: longer than any argv entry may be */
-#define LIMIT_STREAMS 64          /* at once on one link */
+#define LIMIT_STREAMS 192         /* at once on one link */
+#define LIMIT_TUNNELS 128         /* of these, connections to ports: the rest stays for all else */
 
 /* The HTTP API. */
 #define LIMIT_JSON_BODY_BYTES MIB(17) /* a cell of LIMIT_CODE_BYTES, escaped, and its envelope */
@@ -22,6 +23,7 @@
 #define LIMIT_COMMAND_BYTES KIB(120)  /* Linux: one argument is at most 128 KiB (MAX_ARG_STRLEN) */
 #define LIMIT_PATH_BYTES 4095         /* PATH_MAX without its NUL */
 #define LIMIT_CONNECTIONS 512         /* HTTP connections at once, a thread each */
+#define LIMIT_ANSWER_HEAD_BYTES KIB(32) /* of a server in a sandbox */
 #define LIMIT_METADATA_ENTRIES 64
 #define LIMIT_METADATA_KEY_BYTES 128
 #define LIMIT_METADATA_VALUE_BYTES KIB(4)

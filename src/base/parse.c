@@ -26,21 +26,30 @@ int parse_i64(const char *s, int64_t min, int64_t max, int64_t *ret)
 	return 0;
 }
 
-int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
+/* Of these digits alone: strtoull() would take signs, blanks and prefixes. */
+static int parse_digits(const char *s, const char *digits, int base, uint64_t min, uint64_t max,
+	uint64_t *ret)
 {
-	char *end;
 	unsigned long long v;
 
-	if (!isdigit((unsigned char)s[0]))
+	if (!*s || s[strspn(s, digits)])
 		return -EINVAL;
 	errno = 0;
-	v = strtoull(s, &end, 10);
-	if (*end)
-		return -EINVAL;
+	v = strtoull(s, NULL, base);
 	if (errno == ERANGE || v < min || v > max)
 		return -ERANGE;
 	*ret = v;
 	return 0;
+}
+
+int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	return parse_digits(s, "0123456789", 10, min, max, ret);
+}
+
+int parse_hex(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	return parse_digits(s, "0123456789abcdefABCDEF", 16, min, max, ret);
 }
 
 int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret)

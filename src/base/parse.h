@@ -12,6 +12,9 @@
 int parse_i64(const char *s, int64_t min, int64_t max, int64_t *ret);
 int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
 
+/* Hexadecimal digits, without "0x". */
+int parse_hex(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
+
 /* Bytes with an optional unit of 1024: "64K", "1MiB", "2g"; a bare number is bytes. */
 int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
 

@@ -3,7 +3,6 @@
 #include "base/url.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/parse.h"
@@ -20,8 +19,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* In place: what is decoded is never longer. */
-static int decode(char *s, bool plus_is_space, struct err *err)
+int url_decode(char *s, bool plus_is_space, struct err *err)
 {
 	char *out = s;
 
@@ -66,7 +64,7 @@ static int split_path(char *path, struct url *ret, struct err *err)
 
 		if (ret->n_segments == URL_SEGMENTS_MAX)
 			return err_set(err, ERR_INVALID, -EINVAL, "the URL has too many parts");
-		r = decode(segment, false, err);
+		r = url_decode(segment, false, err);
 		if (r < 0)
 			return r;
 		ret->segments[ret->n_segments++] = segment;
@@ -91,9 +89,9 @@ static int split_query(char *query, struct url *ret, struct err *err)
 		ret->query[ret->n_query].key = key;
 		ret->query[ret->n_query].value = value;
 		ret->n_query++;
-		r = decode(key, true, err);
+		r = url_decode(key, true, err);
 		if (r == 0)
-			r = decode(value, true, err);
+			r = url_decode(value, true, err);
 		if (r < 0)
 			return r;
 	}

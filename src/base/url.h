@@ -27,6 +27,9 @@ struct url {
 	size_t n_query;
 };
 
+/* Decodes in place: what is decoded is never longer. -EINVAL (ERR_INVALID). */
+int url_decode(char *s, bool plus_is_space, struct err *err);
+
 /* -EINVAL (ERR_INVALID). Call url_done() also after a failure. */
 int url_parse(const char *target, struct url *ret, struct err *err);
 void url_done(struct url *url);

@@ -56,6 +56,7 @@ int cmd_template_rm(int argc, char **argv, struct err *err)
 {
 	_cleanup_client_ struct client *client = NULL;
 	_cleanup_free_ char *escaped = NULL, *path = NULL;
+	json_t *answer = NULL;
 	bool force = false;
 	const struct opt opts[] = {
 		{'f', "force", NULL, "even if snapshots or sandboxes stand on it", .flag = &force},
@@ -64,8 +65,8 @@ int cmd_template_rm(int argc, char **argv, struct err *err)
 		.usage = "template rm NAME [--force]",
 		.about =
 			"Deletes a template. One that snapshots or sandboxes stand on is kept; by\n"
-			"force it loses its name, they go on, and `gc` takes its files away after\n"
-			"the last of them.\n",
+			"force it loses its name, they go on, and `gc` takes the files that they\n"
+			"need away after the last of them.\n",
 		.examples = "  pandastack template rm code-interpreter\n",
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),
@@ -81,7 +82,15 @@ int cmd_template_rm(int argc, char **argv, struct err *err)
 		return r;
 	escaped = client_escape(argv[0]);
 	path = text_format("/v1/templates/%s%s", escaped, force ? "?force=true" : "");
-	return client_json(client, "DELETE", path, NULL, NULL, err);
+	r = client_json(client, "DELETE", path, NULL, &answer, err);
+	if (r == 0 && answer) {
+		_cleanup_free_ char *kept = table_size(json_object_get(answer, "kept_bytes"));
+
+		printf("%s are kept for what stands on it; after that `pandastack gc` frees them\n",
+			kept);
+	}
+	json_decref(answer);
+	return r;
 }
 
 int cmd_engines(int argc, char **argv, struct err *err)

@@ -27,6 +27,8 @@
 #include "core/adopt.h"
 #include "core/core_internal.h"
 
+enum { VERSION_TRIES = 3 };
+
 /* ---- the list ---- */
 
 static int add_to_list(struct core *core, struct sandbox *sb, struct sandbox **ret_same,
@@ -309,24 +311,39 @@ static int create_from(struct core *core, const struct sandbox_spec *spec,
 	return r;
 }
 
-int core_create(struct core *core, const struct sandbox_spec *spec, struct sandbox **ret,
-	struct err *err)
+static int create_from_template(struct core *core, const struct sandbox_spec *spec,
+	struct sandbox **ret, struct err *err)
 {
+	int r = -ESTALE;
+
+	/* A build that ends just then removes the version that we have found, for there is a newer one. */
+	for (int i = 0; r == -ESTALE && i < VERSION_TRIES; i++) {
+		_cleanup_template_ struct template *t = NULL;
+		struct sandbox_spec own = *spec;
+		struct sandbox_source source = {0};
+
+		r = core_load_template(core, spec->template, NULL, &t, err);
+		if (r < 0)
+			return r;
+		source.t = t;
+		if (!own.network)
+			own.network = t->network;
+		r = create_from(core, &own, &source, ret, err);
+	}
+	return r;
+}
+
+static int create_from_snapshot(struct core *core, const struct sandbox_spec *spec,
+	struct sandbox **ret, struct err *err)
+{
+	_cleanup_snapshot_ struct snapshot *snapshot =
+		core_find_snapshot(core, spec->from_snapshot, err);
 	_cleanup_template_ struct template *t = NULL;
-	_cleanup_snapshot_ struct snapshot *snapshot = NULL;
 	struct sandbox_spec own = *spec;
-	struct sandbox_source source = {0};
+	struct sandbox_source source;
 	json_t *env, *network;
 	int r;
 
-	if (!spec->from_snapshot) {
-		r = core_load_template(core, spec->template, NULL, &t, err);
-		source.t = t;
-		if (r == 0 && !own.network)
-			own.network = t->network;
-		return r < 0 ? r : create_from(core, &own, &source, ret, err);
-	}
-	snapshot = core_find_snapshot(core, spec->from_snapshot, err);
 	if (!snapshot)
 		return err->os;
 	r = snapshot_source(core, snapshot, &source, &t, err);
@@ -341,6 +358,13 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 	json_decref(network);
 	snapshot_source_done(snapshot);
 	return r;
+}
+
+int core_create(struct core *core, const struct sandbox_spec *spec, struct sandbox **ret,
+	struct err *err)
+{
+	return spec->from_snapshot ? create_from_snapshot(core, spec, ret, err)
+				   : create_from_template(core, spec, ret, err);
 }
 
 int core_delete(struct core *core, struct sandbox *sb, struct err *err)
@@ -599,9 +623,10 @@ struct template_set *core_templates(struct core *core)
 	return core->templates;
 }
 
-int core_remove_template(struct core *core, const char *name, bool force, struct err *err)
+int core_remove_template(struct core *core, const char *name, bool force, uint64_t *ret_kept,
+	struct err *err)
 {
-	int r = template_remove(core->templates, name, force, err);
+	int r = template_remove(core->templates, name, force, ret_kept, err);
 
 	if (r == 0)
 		pool_look(core->pool);

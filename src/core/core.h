@@ -102,7 +102,8 @@ int core_delete(struct core *core, struct sandbox *sb, struct err *err);
 
 struct template_set *core_templates(struct core *core);
 /* Removes one; spare machines of it end too. */
-int core_remove_template(struct core *core, const char *name, bool force, struct err *err);
+int core_remove_template(struct core *core, const char *name, bool force, uint64_t *ret_kept,
+	struct err *err);
 const struct engine_info *core_engine(struct core *core);
 /* The registry, for the API keys. */
 struct store *core_store(struct core *core);
@@ -125,6 +126,11 @@ DEFINE_CLEANUP(struct sandbox *, sandbox_unref)
 
 const char *sandbox_id(const struct sandbox *sb);
 void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret);
+
+/* metadata.c: a copy of its metadata, an object; and one entry of it changed, or with NULL removed. ERR_TOO_MANY. */
+json_t *sandbox_metadata(struct sandbox *sb);
+int core_set_metadata(struct core *core, struct sandbox *sb, const char *key, const char *value,
+	struct err *err);
 
 /* A call on it begins or ends: it does not expire in between, and its time to live begins anew with either. */
 void sandbox_use_begin(struct sandbox *sb);

@@ -37,6 +37,7 @@ enum {
 	ANSWER_TIMEOUT_MS = 5000,
 	END_TIMEOUT_MS = 2000,
 	PACKET_MAX = 4096,
+	DENIALS_A_SECOND = 50, /* an honest helper tells fewer */
 	RATE_MIN = 1024,
 };
 
@@ -108,11 +109,11 @@ int egress_check(const json_t *policy, struct err *err)
 				key);
 	}
 	if (rate &&
-		(!json_is_integer(rate) ||
+		(!json_is_integer(rate) || json_integer_value(rate) > EGRESS_RATE_MAX ||
 			(json_integer_value(rate) < RATE_MIN && json_integer_value(rate) != 0)))
 		return err_set(err, ERR_INVALID, -EINVAL,
-			"`network.bytes_per_second` must be a number of at least %d, or 0 for no limit",
-			RATE_MIN);
+			"`network.bytes_per_second` must be a number from %d to %lld, or 0 for no limit",
+			RATE_MIN, (long long)EGRESS_RATE_MAX);
 	return check_egress(json_object_get(policy, "egress"), err);
 }
 
@@ -237,6 +238,8 @@ struct egress {
 	int pidfd;            /* owned; the process that was started, until it is reaped; or -1 */
 	struct link_watch *fd_watch;
 	struct link_watch *end_watch;
+	int64_t second_ms;       /* the hub's thread's: when it began */
+	unsigned int n_denials;  /* and how many came since */
 	pthread_mutex_t request; /* held by whoever waits for an answer; before `lock` */
 	pthread_mutex_t lock;    /* protects all below */
 	pthread_cond_t answered;
@@ -290,8 +293,15 @@ static void take_denial(struct egress *e, const json_t *denied, json_int_t more)
 {
 	struct egress_denial d = {.more = more};
 	const char *name = json_string_value(json_object_get(denied, "name"));
+	int64_t now_ms = clock_mono_ms();
 	const char *why;
 
+	if (now_ms - e->second_ms >= 1000) {
+		e->second_ms = now_ms;
+		e->n_denials = 0;
+	}
+	if (++e->n_denials > DENIALS_A_SECOND)
+		return;
 	if (json_unpack((json_t *)(uintptr_t)denied, "{s:s, s:s, s:i, s:s}", "protocol",
 		    &d.protocol, "address", &d.address, "port", &d.port, "why", &why) < 0)
 		return;
@@ -402,7 +412,8 @@ static int send_config(int fd, const struct egress_host *host, const json_t *pol
 {
 	_cleanup_buf_ struct buf text = config_text(host, policy);
 
-	if (send(fd, text.data, text.len, MSG_NOSIGNAL) < 0)
+	/* One that does not read is not waited for: it may be its guest's by now. */
+	if (send(fd, text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return errno == EPIPE ? err_gone(err)
 				      : err_set_errno(err, -errno, "can't send a policy");
 	return 0;
@@ -536,7 +547,7 @@ int egress_stats(struct egress *e, json_t **ret, struct err *err)
 
 	pthread_mutex_lock(&e->request);
 	forget_answer(e);
-	if (send(e->fd, word, strlen(word), MSG_NOSIGNAL) < 0)
+	if (send(e->fd, word, strlen(word), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		r = err_gone(err);
 	if (r == 0)
 		r = await_answer(e, &answer, err);

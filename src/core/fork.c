@@ -5,7 +5,8 @@
  * The state lies in a folder of <data>/forks for as long as it takes; it is neither hashed nor brought to the disk.
  * Children of a large state would each hold a copy of all its pages. Where these copies together are more than the memory
  * that they stand on, a copy of that is made with the state in it, which they map and share until they write. The parent
- * keeps it (`shared` in its folder): of its next forks only what differs from that is copied.
+ * keeps it (`shared` in its folder): of its next forks only what differs from that is copied. So it is made for a few
+ * children, too, in the hope of more; then they do without it where the disk has no room.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ void fork_result_done(struct fork_result *r)
 static json_t *child_metadata(const struct forking *f, unsigned int i)
 {
 	static const char *const of_tree[] = {"fork_tree_id", "fork_parent_id", "fork_index"};
-	json_t *metadata = json_deep_copy(f->parent->metadata);
+	json_t *metadata = sandbox_metadata(f->parent);
 	char index[12];
 
 	/* A child of one in a tree is not in that tree: a promotion must not end it. */
@@ -172,6 +173,7 @@ static int make_shared(struct sandbox *parent, const struct template *t, const c
 
 	if (r < 0)
 		return r;
+	fault_point("fork.flattened");
 	pthread_mutex_lock(&parent->op); /* nobody captures it, or begins to delete it */
 	state = sandbox_state_of(parent);
 	/* Without it the next fork makes its own. */
@@ -180,6 +182,23 @@ static int make_shared(struct sandbox *parent, const struct template *t, const c
 		log_warn("the memory of a fork is not kept", LOG_STR("sandbox", parent->id),
 			LOG_INT("errno", errno));
 	pthread_mutex_unlock(&parent->op);
+	return 0;
+}
+
+static int share_if_large(struct sandbox *parent, const struct template *t, const char *dir,
+	const char *shared, uint64_t delta_bytes, unsigned int count, struct err *err)
+{
+	_cleanup_free_ char *base = fs_join(t->image.dir, "memory");
+	uint64_t base_bytes = fs_disk_usage(base);
+	int r;
+
+	if (delta_bytes * MAX(count, (unsigned int)LIKELY_CHILDREN) <= base_bytes)
+		return 0;
+	r = make_shared(parent, t, dir, shared, err);
+	if ((r != -ENOSPC && r != -EDQUOT) || delta_bytes * count > base_bytes)
+		return r;
+	log_warn("no room for a memory that forks share", LOG_STR("sandbox", parent->id),
+		LOG_STR("error", err_msg(err)));
 	return 0;
 }
 
@@ -194,7 +213,7 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 	const char *dir, struct fork_result *ret, struct err *err)
 {
 	_cleanup_template_ struct template *t = NULL;
-	_cleanup_free_ char *shared = fs_join(sb->dir, "shared"), *base = NULL;
+	_cleanup_free_ char *shared = fs_join(sb->dir, "shared");
 	const struct capture_spec capture = {.dir = dir, .base = shared, .use = CAPTURE_FORK};
 	struct capture_stats stats = {0};
 	struct sandbox_source source;
@@ -214,10 +233,7 @@ static int fork_from(struct core *core, struct sandbox *sb, const struct fork_sp
 		return r;
 	ret->pause_us = stats.pause_us;
 	ret->delta_bytes = stats.delta_bytes;
-	base = fs_join(t->image.dir, "memory");
-	if (stats.delta_bytes * MAX(spec->count, (unsigned int)LIKELY_CHILDREN) >
-		fs_disk_usage(base))
-		r = make_shared(sb, t, dir, shared, err);
+	r = share_if_large(sb, t, dir, shared, stats.delta_bytes, spec->count, err);
 	if (r < 0)
 		return r;
 	fault_point("fork.captured");

@@ -79,5 +79,6 @@ int core_gc(struct core *core, core_gc_fn *removed, void *user, struct err *err)
 	if (r == 0)
 		r = template_sweep(core->templates, &sweep, err);
 	pthread_rwlock_unlock(&core->captures);
+	pool_look(core->pool); /* a spare machine has files of a version open that is gone */
 	return r;
 }

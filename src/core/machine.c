@@ -239,8 +239,17 @@ bool sandbox_source_fits_spare(const struct sandbox_source *source)
 	return access(memory, F_OK) < 0;
 }
 
-/* Makes the folder with the disk (and the memory) that the machine starts from; that of a spare has its template's. */
-static int make_folder(struct sandbox *sb, const struct sandbox_source *source, struct spare *spare,
+static int make_folder(struct sandbox *sb, struct spare *spare, struct err *err)
+{
+	if (spare)
+		return vm_move(spare->vm, sb->dir, err);
+	return mkdir(sb->dir, 0700) < 0
+		? err_set_errno(err, -errno, "can't make the folder %s", sb->dir)
+		: 0;
+}
+
+/* Puts the disk (and the memory) that the machine starts from into its folder; a spare has those of its template. */
+static int fill_folder(struct sandbox *sb, const struct sandbox_source *source, bool is_spare,
 	struct err *err)
 {
 	const char *from = source->state_dir ? source->state_dir : source->t->image.dir;
@@ -249,12 +258,8 @@ static int make_folder(struct sandbox *sb, const struct sandbox_source *source, 
 	_cleanup_free_ char *memory = fs_join(from, "memory");
 	int r;
 
-	if (spare) {
-		r = vm_move(spare->vm, sb->dir, err);
-		return r == 0 && source->state_dir ? fs_clone_into(disk, own_disk, err) : r;
-	}
-	if (mkdir(sb->dir, 0700) < 0)
-		return err_set_errno(err, -errno, "can't make the folder %s", sb->dir);
+	if (is_spare)
+		return source->state_dir ? fs_clone_into(disk, own_disk, err) : 0;
 	r = fs_clone(disk, own_disk, 0600, err);
 	return r == 0 && source->state_dir ? share_memory(memory, sb->dir, err) : r;
 }
@@ -264,10 +269,14 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 {
 	int64_t start = clock_mono_us();
 	bool warm = spare && spare->kind == POOL_WARM;
-	int r = make_folder(sb, source, spare, err);
+	int r = make_folder(sb, spare, err);
 
+	fault_point("boot.folder");
+	/* From here on nobody removes what it is made of. */
 	if (r == 0)
 		r = core_hold_template(sb->core, sb, err);
+	if (r == 0)
+		r = fill_folder(sb, source, spare != NULL, err);
 	if (r == 0)
 		r = restore(sb, hub, ops, source, spare, true, err);
 	if (r < 0)

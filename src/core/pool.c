@@ -8,12 +8,12 @@
  * becomes the sandbox's by a rename. What is below <data>/pool when a daemon starts is of one that was killed, and is
  * removed.
  *
- * Each kind has a fixed number of places, and for each place the name of a template: those of the last requests, at
- * first all FIRST_TEMPLATE. So the pool is for what is asked for, in that proportion, and follows when that changes.
- * A spare is of the current version of its template; one that no place is for (or no more, after a build) is ended.
+ * How many are kept, and of which template, follows what was asked for lately (demand.h). A spare is of the current version
+ * of its template; one that is not (after a build), or that no request would be for, is ended.
  *
- * One thread fills the places, whenever a request has taken or missed a spare and none is under way. It does not while the
- * machine has little memory left (there is a lower bound, RESERVE_PART), but looks again at the next request.
+ * One thread makes and ends them, whenever a request has taken or missed a spare and none is under way, and when the demand
+ * changes by itself. It makes none while the machine has little memory left (there is a lower bound, RESERVE_PART), and
+ * ends those beyond the least that shall be there; it looks again at the next request.
  *
  * A warm spare has run what a sandbox runs first: an identity, a command, a session and a cell. That leaves the
  * translated code in its process. It is not a sandbox yet: what it shares with others of its template (names, random
@@ -36,6 +36,7 @@
 #include "base/parse.h"
 #include "base/spawn.h"
 #include "base/str.h"
+#include "core/demand.h"
 #include "core/sandbox_internal.h"
 
 #define FIRST_TEMPLATE "code-interpreter"
@@ -44,17 +45,17 @@ enum {
 	WARM_UP_MS = 60000, /* in software emulation it takes 0.5 s */
 	RESERVE_PART = 4,   /* a spare is only begun while that part of all memory is available */
 	IDENTITIES = 3,     /* the more often code is run, the better it is translated */
-	PLACES_MAX = 64,
 };
 
-struct place {
-	char template[TEMPLATE_NAME_MAX + 1];
+/* How many spares a burst of requests can make of them: about 256 MB of memory each. */
+static const unsigned int most[] = {
+	[POOL_PRESPAWN] = 16, /* as many as a fork has children */
+	[POOL_WARM] = 4,
 };
+static_assert(ARRAY_SIZE(most) == _POOL_MAX, "every kind has a bound");
 
 struct kind {
-	unsigned int size;
-	struct place places[PLACES_MAX];
-	unsigned int oldest; /* of them */
+	struct demand demand;
 	struct spare *first;
 	uint64_t hits, misses;
 };
@@ -70,6 +71,7 @@ struct pool {
 	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t wake;
 	bool stop, look;
+	int64_t looked_ms;     /* the last time */
 	unsigned int requests; /* under way */
 	struct link *warming;  /* borrowed from the thread */
 	struct kind kinds[_POOL_MAX];
@@ -276,17 +278,27 @@ static bool memory_left(void)
 	return meminfo(text, "MemAvailable") >= meminfo(text, "MemTotal") / RESERVE_PART;
 }
 
-/* Waits until no request is under way; false when the pool ends. */
+/* Waits until no request is under way. False when there is something else to do: it ends, or has to look again. */
 static bool wait_for_quiet(struct pool *p)
 {
-	bool stop;
+	bool go_on;
 
 	pthread_mutex_lock(&p->lock);
 	while (p->requests > 0 && !p->stop)
 		pthread_cond_wait(&p->wake, &p->lock);
-	stop = p->stop;
+	go_on = !p->stop && !p->look;
 	pthread_mutex_unlock(&p->lock);
-	return !stop;
+	return go_on;
+}
+
+/* From one list to another. */
+static void move(struct spare **at, struct spare **to)
+{
+	struct spare *s = *at;
+
+	*at = s->next;
+	s->next = *to;
+	*to = s;
 }
 
 static void free_all(struct spare *first)
@@ -317,9 +329,7 @@ static unsigned int keep_only(struct pool *p, struct kind *k, const char *templa
 			n++;
 			at = &s->next;
 		} else {
-			*at = s->next;
-			s->next = surplus;
-			surplus = s;
+			move(at, &surplus);
 		}
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -359,31 +369,17 @@ static void fill_template(struct pool *p, enum pool_kind kind, const struct temp
 	}
 }
 
-static unsigned int count_places(const struct place *places, unsigned int n, const char *template)
-{
-	unsigned int found = 0;
-
-	for (unsigned int i = 0; i < n; i++)
-		found += strcmp(places[i].template, template) == 0;
-	return found;
-}
-
-/* Ends the spares of templates that no place is for. */
-static void drop_forgotten(struct pool *p, struct kind *k, const struct place *places)
+/* Ends the spares of templates of which none shall be kept. */
+static void drop_unwanted(struct pool *p, struct kind *k, const struct demand *d, unsigned int keep)
 {
 	struct spare *surplus = NULL;
 
 	pthread_mutex_lock(&p->lock);
 	for (struct spare **at = &k->first; *at;) {
-		struct spare *s = *at;
-
-		if (count_places(places, k->size, s->template) > 0) {
-			at = &s->next;
-		} else {
-			*at = s->next;
-			s->next = surplus;
-			surplus = s;
-		}
+		if (demand_share(d, keep, (*at)->template) > 0)
+			at = &(*at)->next;
+		else
+			move(at, &surplus);
 	}
 	pthread_mutex_unlock(&p->lock);
 	free_all(surplus);
@@ -392,27 +388,49 @@ static void drop_forgotten(struct pool *p, struct kind *k, const struct place *p
 static void fill(struct pool *p, enum pool_kind kind)
 {
 	struct kind *k = &p->kinds[kind];
-	struct place places[PLACES_MAX];
+	unsigned int keep, want;
+	struct demand d;
+	int64_t now;
 
 	pthread_mutex_lock(&p->lock);
-	memcpy(places, k->places, sizeof(places));
+	d = k->demand;
+	now = p->looked_ms;
 	pthread_mutex_unlock(&p->lock);
-	drop_forgotten(p, k, places);
-	for (unsigned int i = 0; i < k->size; i++) {
+	keep = memory_left() ? demand_keep(&d, now) : d.least;
+	want = MIN(demand_make(&d, now), keep);
+	drop_unwanted(p, k, &d, keep);
+	for (unsigned int i = 0; i < keep; i++) {
 		_cleanup_template_ struct template *t = NULL;
-		const char *name = places[i].template;
-		unsigned int want = count_places(places, k->size, name), n;
+		const char *name = demand_template(&d, i);
+		unsigned int n;
 
-		if (count_places(places, i, name) > 0)
+		if (demand_share(&d, i, name) > 0)
 			continue; /* it has had its turn */
 		if (template_load(p->templates, name, &t, NULL) < 0 ||
 			template_check_engine(t, p->engine, NULL) < 0) {
 			(void)keep_only(p, k, name, "", 0);
 			continue;
 		}
-		n = keep_only(p, k, name, t->version, want);
-		fill_template(p, kind, t, n, want);
+		n = keep_only(p, k, name, t->version, demand_share(&d, keep, name));
+		fill_template(p, kind, t, n, demand_share(&d, want, name));
 	}
+}
+
+/* Until somebody asks or has been served, or the demand changes by itself. The lock is held. */
+static void wait_for_news(struct pool *p)
+{
+	int64_t next = INT64_MAX;
+	struct timespec until;
+
+	for (int kind = 0; kind < _POOL_MAX; kind++)
+		next = MIN(next, demand_changes(&p->kinds[kind].demand, p->looked_ms));
+	if (next == INT64_MAX) {
+		pthread_cond_wait(&p->wake, &p->lock);
+		return;
+	}
+	until = clock_deadline(MAX(next - clock_mono_ms(), (int64_t)0));
+	if (pthread_cond_timedwait(&p->wake, &p->lock, &until) == ETIMEDOUT)
+		p->look = true;
 }
 
 static void *pool_main(void *arg)
@@ -422,10 +440,11 @@ static void *pool_main(void *arg)
 	pthread_mutex_lock(&p->lock);
 	while (!p->stop) {
 		if (!p->look) {
-			pthread_cond_wait(&p->wake, &p->lock);
+			wait_for_news(p);
 			continue;
 		}
 		p->look = false;
+		p->looked_ms = clock_mono_ms();
 		pthread_mutex_unlock(&p->lock);
 		if (wait_for_quiet(p)) {
 			for (int kind = 0; kind < _POOL_MAX; kind++)
@@ -461,6 +480,7 @@ static int remove_left(struct pool *p, struct err *err)
 int pool_new(const struct pool_config *config, struct pool **ret, struct err *err)
 {
 	struct pool *p = xnew(struct pool);
+	pthread_condattr_t attr;
 	int r;
 
 	p->dir = fs_join(config->data_dir, "pool");
@@ -469,15 +489,14 @@ int pool_new(const struct pool_config *config, struct pool **ret, struct err *er
 	p->templates = config->templates;
 	p->hub = config->hub;
 	(void)pthread_mutex_init(&p->lock, NULL); /* these never fail on Linux */
-	(void)pthread_cond_init(&p->wake, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&p->wake, &attr);
+	(void)pthread_condattr_destroy(&attr);
 	for (int kind = 0; kind < _POOL_MAX; kind++) {
-		struct kind *k = &p->kinds[kind];
-
-		k->size = MIN(config->sizes[kind], (unsigned int)PLACES_MAX);
-		p->look |= k->size > 0;
-		for (unsigned int i = 0; i < k->size; i++)
-			(void)snprintf(k->places[i].template, sizeof(k->places[i].template), "%s",
-				FIRST_TEMPLATE);
+		demand_init(&p->kinds[kind].demand, config->sizes[kind], most[kind],
+			FIRST_TEMPLATE);
+		p->look |= config->sizes[kind] > 0;
 	}
 	r = remove_left(p, err);
 	if (r == 0) {
@@ -534,7 +553,7 @@ struct spare *pool_take(struct pool *p, enum pool_kind kind, const struct templa
 	struct kind *k = &p->kinds[kind];
 	struct spare *s, *dead = NULL;
 
-	if (k->size == 0)
+	if (k->demand.least == 0)
 		return NULL;
 	pthread_mutex_lock(&p->lock);
 	while ((s = unlink_one(k, t)) && spawn_ended(s->vm->pidfd, 0)) {
@@ -545,8 +564,7 @@ struct spare *pool_take(struct pool *p, enum pool_kind kind, const struct templa
 		k->hits++;
 	else
 		k->misses++;
-	(void)snprintf(k->places[k->oldest].template, sizeof(k->places[0].template), "%s", t->name);
-	k->oldest = (k->oldest + 1) % k->size;
+	demand_ask(&k->demand, t->name, clock_mono_ms());
 	p->look = true;
 	pthread_cond_signal(&p->wake);
 	pthread_mutex_unlock(&p->lock);
@@ -565,6 +583,8 @@ void pool_resume(struct pool *p)
 {
 	pthread_mutex_lock(&p->lock);
 	p->requests--;
+	for (int kind = 0; p->requests == 0 && kind < _POOL_MAX; kind++)
+		demand_pause(&p->kinds[kind].demand);
 	pthread_cond_signal(&p->wake);
 	pthread_mutex_unlock(&p->lock);
 }

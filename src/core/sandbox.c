@@ -284,8 +284,7 @@ void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
 
 	*ret = (struct sandbox_info){
 		.template = xstrdup(sb->template),
-		/* A reader of its own may count references. */
-		.metadata = json_deep_copy(sb->metadata),
+		.metadata = sandbox_metadata(sb),
 		.engine = sb->engine,
 		.isolation = sb->isolation,
 		.accel = sb->accel,

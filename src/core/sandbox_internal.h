@@ -21,8 +21,7 @@ struct sandbox {
 	char *template;        /* owned */
 	char *version;         /* owned; of the template */
 	char *idempotency_key; /* owned, or NULL */
-	json_t *metadata;      /* a reference; never changed, so that threads may share it */
-	json_t *env;           /* likewise */
+	json_t *env;           /* a reference; never changed, so that threads may share it */
 	const char *engine;
 	const char *isolation;
 	enum accel accel;
@@ -51,6 +50,7 @@ struct sandbox {
 	pthread_mutex_t teardown; /* held by who takes the machine apart; before `lock` */
 	pthread_mutex_t lock;     /* protects all below */
 	pthread_cond_t changed;   /* `state` has changed */
+	json_t *metadata;         /* owned; replaced by core_set_metadata(), under `op` too */
 	enum sandbox_state state;
 	enum sandbox_state registered; /* what the earlier daemon left; CREATING: not known */
 	char *failure;                 /* owned, or NULL */

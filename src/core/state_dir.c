@@ -153,6 +153,8 @@ int state_flatten(const char *dir, const char *base_memory, uint64_t bytes, stru
 		r = delta_apply(delta, work, bytes, err);
 	if (r == 0 && (rename(work, memory) < 0 || unlink(delta) < 0))
 		r = err_set_errno(err, -errno, "can't replace %s", memory);
+	if (r < 0)
+		(void)unlink(work); /* it may not even be there */
 	return r;
 }
 

@@ -26,7 +26,7 @@ int state_seal(const char *dir, struct err *err);
 int state_check(const char *dir, uint64_t *ret_bytes, struct err *err);
 
 /* Makes `memory` (that of the folder, else base_memory, of `bytes`) with the delta in it, in place of the delta: copies of
- * the machine then share its pages. */
+ * the machine then share its pages. Where that fails the state is as it was. */
 int state_flatten(const char *dir, const char *base_memory, uint64_t bytes, struct err *err);
 
 /* Copies a folder's files into another, which exists. */

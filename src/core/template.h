@@ -27,7 +27,8 @@ struct template
 {
 	/* clang-format on */
 	char *name;
-	char *version; /* hex digest of all that went into it */
+	char *version; /* random: stands for one memory */
+	char *sources; /* hex digest of all that went into it; NULL: not known */
 	char *description;
 	char *engine;         /* name of the engine that baked it */
 	char *engine_version; /* device states are good for one version only */
@@ -79,8 +80,9 @@ void template_release(struct template_set *set, const char *name, const char *ve
 	const char *id);
 /* Removes a version that nobody holds: 0, or -EBUSY, *err untouched. */
 int template_drop(const char *template_dir, const char *version, struct err *err);
-/* How many hold that version; their ids are added to `ids`, or NULL, with ", " between them. */
-unsigned int template_holders(const char *template_dir, const char *version, struct buf *ids);
+
+/* Whether a folder of that name in a template's is a version. */
+bool template_is_version(const char *name);
 
 /*
  * Whether that engine, here, can run what the template holds: 0, or -ESTALE (ERR_TEMPLATE_STALE) with the
@@ -94,9 +96,11 @@ int template_list(struct template_set *set, struct template ***ret, size_t *ret_
 
 /*
  * Removes it. ERR_TEMPLATE_NOT_FOUND; -EBUSY (ERR_CONFLICT) while it is being built or somebody stands on it. With
- * `force` the latter keep their versions, which have no name any more and go with the next sweep after the last of them.
+ * `force` the latter keep their versions, which have no name any more and go with the next sweep after the last of them;
+ * *ret_kept is what these take on the disk.
  */
-int template_remove(struct template_set *set, const char *name, bool force, struct err *err);
+int template_remove(struct template_set *set, const char *name, bool force, uint64_t *ret_kept,
+	struct err *err);
 
 /* Removes versions that are neither current nor held, and references of holders that are gone. */
 struct template_sweep {

@@ -31,7 +31,7 @@
 #include "core/state_dir.h"
 
 enum {
-	FORMAT = 1,
+	FORMAT = 2,
 	DEVICES_BYTES_MAX = 16 << 20, /* a device state takes 0.2 MB */
 	VERSION_CHARS_MAX = 64,
 	CPU_TEXT_BYTES_MAX = 64 << 10, /* of /proc/cpuinfo */

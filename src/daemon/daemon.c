@@ -44,6 +44,7 @@ struct paths {
 	char *templates;
 	char *state;       /* daemon.json */
 	char *own_config;  /* config.json in the data folder */
+	char *preview_key; /* preview.key */
 	char *user_config; /* the user's config.json; NULL when the data folder is not the default
 			    */
 };
@@ -54,6 +55,7 @@ struct daemon {
 	struct core *core;
 	struct auth *auth;
 	struct http_limits limits;
+	struct preview_key preview_key;
 	struct http_server *server;
 	char url[HTTP_ADDRESS_SIZE + 8];
 };
@@ -88,6 +90,7 @@ static int find_paths(const struct serve_config *config, struct paths *ret, stru
 		config->templates ? strdup(config->templates) : fs_join(ret->data, "templates");
 	ret->state = fs_join(ret->data, "daemon.json");
 	ret->own_config = fs_join(ret->data, "config.json");
+	ret->preview_key = fs_join(ret->data, "preview.key");
 	if (default_dir && strcmp(data, default_dir) == 0)
 		ret->user_config = find_user_config();
 	return 0;
@@ -99,6 +102,7 @@ static void paths_done(struct paths *p)
 	free(p->templates);
 	free(p->state);
 	free(p->own_config);
+	free(p->preview_key);
 	free(p->user_config);
 }
 
@@ -161,10 +165,12 @@ static int start(struct daemon *d, const struct serve_config *config, struct err
 		r = start_core(d, config, err);
 	if (r == 0)
 		r = auth_new(core_store(d->core), &d->auth, err);
+	if (r == 0)
+		r = preview_key_load(d->paths.preview_key, &d->preview_key, err);
 	d->limits = (struct http_limits){config->max_output, config->max_results};
 	if (r == 0)
-		r = http_server_start(config->listen, d->core, d->auth, &d->limits, &d->server,
-			err);
+		r = http_server_start(config->listen, d->core, d->auth, &d->preview_key, &d->limits,
+			&d->server, err);
 	if (r < 0)
 		return r;
 	(void)snprintf(d->url, sizeof(d->url), "http://%s", http_server_address(d->server));

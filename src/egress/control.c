@@ -3,6 +3,7 @@
 #include "egress/control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@ enum {
 struct control {
 	int listen_fd; /* owned */
 	int fd;        /* owned; -1: no daemon */
+	int spare_fd; /* owned; the descriptor of the next daemon, however many the guest has taken */
 	int listen_index, index;
 	struct egress_config *config; /* owned */
 	char *text;                   /* owned; EGRESS_CONFIG_MAX and a NUL */
@@ -27,12 +29,20 @@ struct control {
 	uint64_t untold;
 };
 
+static void keep_spare(struct control *c)
+{
+	if (c->spare_fd < 0)
+		c->spare_fd = fcntl(c->listen_fd, F_DUPFD_CLOEXEC, 0);
+}
+
 struct control *control_new(int listen_fd, int fd)
 {
 	struct control *c = xnew(struct control);
 
 	c->listen_fd = listen_fd;
 	c->fd = fd;
+	c->spare_fd = -1;
+	keep_spare(c);
 	c->text = xcalloc(1, EGRESS_CONFIG_MAX + 1);
 	c->tokens = DENIED_BURST;
 	c->refilled_ms = clock_mono_ms();
@@ -52,6 +62,7 @@ struct control *control_free(struct control *c)
 		return NULL;
 	cleanup_close(&c->listen_fd);
 	cleanup_close(&c->fd);
+	cleanup_close(&c->spare_fd);
 	free_config(c->config);
 	free(c->text);
 	free(c);
@@ -65,6 +76,21 @@ static void drop_daemon(struct control *c)
 	/* The port of a daemon that has gone is anybody's. */
 	c->config->mirror_port = 0;
 	host_calls_end_mirror();
+	keep_spare(c);
+}
+
+static void take_daemon(struct control *c)
+{
+	int fd;
+
+	cleanup_close(&c->spare_fd);
+	c->spare_fd = -1;
+	fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0) {
+		drop_daemon(c);
+		c->fd = fd;
+	}
+	keep_spare(c);
 }
 
 /* The reference is taken. Whether it was sent. */
@@ -149,13 +175,14 @@ static int set_config(struct control *c, const char *text, struct err *err)
 /* The next packet into `text`. Its length, 0 when there is none now, -EPIPE when the daemon has gone. */
 static ssize_t receive(struct control *c, int flags)
 {
-	ssize_t n = recv(c->fd, c->text, EGRESS_CONFIG_MAX, flags);
+	ssize_t n = recv(c->fd, c->text, EGRESS_CONFIG_MAX, flags | MSG_TRUNC);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0)
 		return -EPIPE;
-	c->text[n] = '\0';
+	/* Half a policy is another policy: what does not fit is none. */
+	c->text[n <= EGRESS_CONFIG_MAX ? n : 0] = '\0';
 	return n;
 }
 
@@ -195,12 +222,7 @@ int control_work(struct control *c, const struct pollset *set, struct stack *sta
 	ssize_t n;
 
 	if (c->listen_index >= 0 && set->fds[c->listen_index].revents) {
-		int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd >= 0) {
-			drop_daemon(c);
-			c->fd = fd;
-		}
+		take_daemon(c);
 		return 0;
 	}
 	if (c->index < 0 || !set->fds[c->index].revents)

@@ -39,11 +39,11 @@ static int parse(const uint8_t *data, size_t len, bool response, ns_msg *ret,
 	return 0;
 }
 
-int dns_question(const uint8_t *data, size_t len, bool response, char ret[EGRESS_NAME_SIZE])
+int dns_question(const uint8_t *data, size_t len, char ret[EGRESS_NAME_SIZE])
 {
 	ns_msg msg;
 
-	return parse(data, len, response, &msg, ret);
+	return parse(data, len, false, &msg, ret);
 }
 
 void dns_known_done(struct dns_known *known)

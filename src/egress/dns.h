@@ -20,9 +20,8 @@ enum {
 	DNS_KEPT_MS = 3600 * 1000,
 };
 
-/* The name that a message asks about, in lower case; with `response`, that an answer answers. -EBADMSG for anything but a query
- * of one name. */
-int dns_question(const uint8_t *data, size_t len, bool response, char ret[EGRESS_NAME_SIZE]);
+/* The name that a message asks about, in lower case. -EBADMSG for anything but a query of one name. */
+int dns_question(const uint8_t *data, size_t len, char ret[EGRESS_NAME_SIZE]);
 
 struct dns_known {
 	struct dns_entry {

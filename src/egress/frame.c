@@ -17,14 +17,16 @@ enum {
 	ARP_BYTES = 28,
 	IPV4_HEADER = 20,
 	IPV6_HEADER = 40,
-	IPV4_FRAGMENT = 0x3FFF, /* more fragments, and the offset */
+	IPV4_FRAGMENT = 0xBFFF, /* whatever is not "don't fragment" */
 	TCP_HEADER = 20,
 	UDP_HEADER = 8,
 	ICMP_HEADER = 8,
 	TCP_SYN = 0x02,
 	TCP_ACK = 0x10,
+	TCP_URG = 0x20,
 	PORT_DHCP = 67,
 	PORT_TFTP = 69,
+	PORT_DHCP6 = 547,
 };
 
 static const uint8_t guest_mac[6] = GUEST_NET_MAC;
@@ -60,22 +62,29 @@ static enum frame_verdict check_arp(const uint8_t *p, size_t len)
 	return is_v4(p + 14, GUEST_NET_V4_ADDR) ? FRAME_PASS : FRAME_DROP;
 }
 
-/* TCP or UDP behind an IP header whose destination is known. */
+/*
+ * TCP or UDP behind an IP header whose destination is known. Urgent data is not for libslirp, which believes the pointer: it would
+ * send what lies behind its buffer, and count below zero.
+ */
 static enum frame_verdict check_transport(int protocol, const uint8_t *p, size_t len,
 	bool to_gateway, struct egress_target *t)
 {
-	bool tcp = protocol == IPPROTO_TCP, begins;
+	bool tcp = protocol == IPPROTO_TCP;
 
 	if (len < (size_t)(tcp ? TCP_HEADER : UDP_HEADER))
+		return FRAME_DROP;
+	if (tcp ? p[13] & TCP_URG : get_u16(p + 4) != len)
 		return FRAME_DROP;
 	if (!to_gateway)
 		return FRAME_PASS;
 	t->protocol = tcp ? EGRESS_TCP : EGRESS_UDP;
 	t->port = get_u16(p + 2);
-	if (!tcp && (t->port == PORT_DHCP || t->port == PORT_TFTP))
+	if (tcp)
+		return (p[13] & (TCP_SYN | TCP_ACK)) == TCP_SYN ? FRAME_PASS_TO_GATEWAY
+								: FRAME_PASS;
+	if (t->port == PORT_DHCP || t->port == PORT_TFTP || t->port == PORT_DHCP6)
 		return FRAME_DROP;
-	begins = !tcp || (p[13] & (TCP_SYN | TCP_ACK)) == TCP_SYN;
-	return begins ? FRAME_PASS_TO_GATEWAY : FRAME_PASS;
+	return FRAME_PASS_TO_GATEWAY;
 }
 
 static enum frame_verdict check_v4(const uint8_t *p, size_t len, struct egress_target *t)
@@ -87,8 +96,8 @@ static enum frame_verdict check_v4(const uint8_t *p, size_t len, struct egress_t
 	total = get_u16(p + 2);
 	if (total < IPV4_HEADER || total > len || (get_u16(p + 6) & IPV4_FRAGMENT))
 		return FRAME_DROP;
-	/* Neither to many, nor to nobody. */
-	if (!is_v4(p + 12, GUEST_NET_V4_ADDR) || p[16] >= 224 || p[16] == 0)
+	if (!is_v4(p + 12, GUEST_NET_V4_ADDR) || p[16] >> 4 == 0xE ||
+		is_v4(p + 16, "255.255.255.255"))
 		return FRAME_DROP;
 	t->addr = egress_addr_v4(p + 16);
 	len = total - IPV4_HEADER;
@@ -104,44 +113,49 @@ static enum frame_verdict check_v4(const uint8_t *p, size_t len, struct egress_t
 	}
 }
 
-/* The neighbours' protocol of IPv6, in which the guest finds its gateway, and echo. */
+/*
+ * The neighbours' protocol of IPv6, in which the guest finds its gateway, and echo. Not asking for a router, for libslirp reads a file
+ * then; and libslirp 4.7 carries no echo to anybody beyond it, which it complains about in the log.
+ */
 static enum frame_verdict check_icmp6(const uint8_t *ip, const uint8_t *p, size_t len)
 {
-	bool to_many = ip[24] == 0xFF;
-
 	if (len < ICMP_HEADER)
 		return FRAME_DROP;
 	switch (p[0]) {
-	case ND_ROUTER_SOLICIT:
 	case ND_NEIGHBOR_SOLICIT:
 	case ND_NEIGHBOR_ADVERT:
 		return FRAME_PASS;
 	case ICMP6_ECHO_REQUEST:
-		return to_many ? FRAME_DROP : FRAME_PASS;
+		return is_v6(ip + 24, GUEST_NET_V6_GATEWAY) ? FRAME_PASS : FRAME_DROP;
 	default:
 		return FRAME_DROP;
 	}
 }
 
+/* Within it libslirp refuses whoever is not the gateway as it does the gateway. */
+static bool is_own_net(const uint8_t *at)
+{
+	uint8_t net[16];
+
+	return inet_pton(AF_INET6, GUEST_NET_V6_PREFIX, net) == 1 &&
+		memcmp(at, net, GUEST_NET_V6_BITS / 8) == 0;
+}
+
 static enum frame_verdict check_v6(const uint8_t *p, size_t len, struct egress_target *t)
 {
 	bool link_local;
-	size_t payload;
 
-	if (len < IPV6_HEADER || p[0] >> 4 != 6)
+	if (len < IPV6_HEADER || p[0] >> 4 != 6 || get_u16(p + 4) != len - IPV6_HEADER)
 		return FRAME_DROP;
-	payload = get_u16(p + 4);
-	if (payload > len - IPV6_HEADER)
-		return FRAME_DROP;
+	len -= IPV6_HEADER;
 	link_local = p[8] == 0xFE && p[9] == 0x80;
 	memcpy(t->addr.bytes, p + 24, sizeof(t->addr.bytes));
 	if (p[6] == IPPROTO_ICMPV6 && (link_local || is_v6(p + 8, GUEST_NET_V6_ADDR)))
-		return check_icmp6(p, p + IPV6_HEADER, payload);
+		return check_icmp6(p, p + IPV6_HEADER, len);
 	if ((p[6] != IPPROTO_TCP && p[6] != IPPROTO_UDP) || p[24] == 0xFF ||
 		!is_v6(p + 8, GUEST_NET_V6_ADDR))
 		return FRAME_DROP;
-	return check_transport(p[6], p + IPV6_HEADER, payload, is_v6(p + 24, GUEST_NET_V6_GATEWAY),
-		t);
+	return check_transport(p[6], p + IPV6_HEADER, len, is_own_net(p + 24), t);
 }
 
 enum frame_verdict frame_check(const uint8_t *frame, size_t len, struct egress_target *ret)

@@ -4,7 +4,7 @@
  *
  * The guest's kernel is an attacker's: a frame passes only if it is one that an honest Linux with the addresses of
  * proto/guest_net.h would send to somebody beyond the gateway. So the stack, which is large, is given a small
- * language: no fragments, no IP options, no extension headers, no foreign source, no DHCP, nothing to many.
+ * language: no fragments, no IP options, no extension headers, no foreign source, no DHCP, no urgent data, nothing to many.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ enum {
 enum frame_verdict {
 	FRAME_DROP,
 	FRAME_PASS,
-	/* It begins something with the gateway itself, which the stack refuses; tell what it is. */
+	/* It begins something within the guest's own network, which the stack refuses; tell what it is. */
 	FRAME_PASS_TO_GATEWAY,
 };
 

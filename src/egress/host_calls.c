@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect(), sendto(), send() and recv() for libslirp. */
+/* socket(), connect(), sendto(), send(), recvfrom() and recv() for libslirp. */
 #include "egress/host_calls.h"
 
 #include <arpa/inet.h>
@@ -23,12 +23,13 @@ enum {
 
 struct flow {
 	bool open;
-	bool dead;     /* refused after it was connected: the guest shall see a reset */
+	bool dead;     /* refused: the guest shall see a reset */
+	bool begun;    /* libslirp has written to it: a stream that is connected */
 	bool judged;   /* `addr` was allowed by the config of `config_age` */
 	bool resolver; /* `addr` is that of a resolver */
 	bool mirror;   /* `addr` is that of the package cache */
 	bool asked;    /* so it was once: answers may come late */
-	bool by_name;
+	enum egress_names names;
 	enum egress_protocol protocol;
 	struct egress_addr addr; /* as the guest names it */
 	uint16_t port;
@@ -45,7 +46,7 @@ static struct {
 	void *user;
 	bool denied;
 	bool hold;
-	unsigned int n_open;
+	unsigned int n_open, n_datagram; /* of these, not TCP */
 	struct host_calls_stats stats;
 	struct flow flows[HOST_CALLS_FDS_MAX];
 } self = {.route_fd = -1};
@@ -73,6 +74,7 @@ void host_calls_closed(int fd)
 		drop_peek(f);
 		f->open = false;
 		self.n_open--;
+		self.n_datagram -= f->protocol != EGRESS_TCP;
 	}
 }
 
@@ -90,6 +92,7 @@ void host_calls_opened(int fd)
 	self.flows[fd].protocol = protocol == IPPROTO_UDP ? EGRESS_UDP
 		: protocol == IPPROTO_ICMP                ? EGRESS_ICMP
 							  : EGRESS_TCP;
+	self.n_datagram += self.flows[fd].protocol != EGRESS_TCP;
 }
 
 /* ---- judging ---- */
@@ -131,6 +134,7 @@ const struct host_calls_stats *host_calls_stats(void)
 	return &self.stats;
 }
 
+/* IPv4 in a socket of IPv6 is refused: no honest wire has it (RFC 4291, 2.5.5.2), and libslirp takes its errors for IPv6. */
 static int take_sockaddr(const struct sockaddr *sa, socklen_t len, struct egress_addr *ret,
 	uint16_t *ret_port)
 {
@@ -148,7 +152,7 @@ static int take_sockaddr(const struct sockaddr *sa, socklen_t len, struct egress
 	} else {
 		return -EAFNOSUPPORT;
 	}
-	return 0;
+	return sa->sa_family == AF_INET6 && egress_addr_is_v4(ret) ? -EADDRNOTAVAIL : 0;
 }
 
 /* The host's resolver behind an address of the guest's network, or NULL. */
@@ -179,12 +183,15 @@ static void judge(enum egress_protocol protocol, const struct egress_addr *addr,
 	struct egress_target *t, struct egress_verdict *ret)
 {
 	static const char *names[DNS_NAMES_MAX];
+	struct egress_addr carried;
 
 	*t = (struct egress_target){.protocol = protocol,
 		.addr = *addr,
 		.port = port,
 		.route = route_of(self.route_fd, addr),
 		.names = names};
+	if (t->route == EGRESS_ROUTE_BEYOND && egress_addr_carries_v4(addr, &carried))
+		t->route = route_of(self.route_fd, &carried);
 	t->n_names = dns_names(&self.known, addr, clock_mono_ms(), names);
 	egress_policy_check(&self.config->policy, t, ret);
 }
@@ -201,7 +208,7 @@ static bool judge_resolver(const struct flow *f, const void *data, size_t len)
 		refuse(&t, NULL, "the policy has names, and questions by TCP are not looked into");
 		return false;
 	}
-	if (dns_question(data, len, false, name) < 0) {
+	if (dns_question(data, len, name) < 0) {
 		refuse(&t, NULL, "it is no question for a name");
 		return false;
 	}
@@ -253,19 +260,10 @@ static bool may_send(struct flow *f, const struct egress_addr *addr, uint16_t po
 		refuse(&t, NULL, verdict.why);
 		return false;
 	}
-	f->by_name = verdict.by_name;
+	f->names = verdict.names;
 	f->judged = true;
 	f->config_age = self.config_age;
 	return true;
-}
-
-static bool is_named(const struct egress_rules *rules)
-{
-	for (size_t i = 0; i < rules->n; i++) {
-		if (rules->all[i].name[0])
-			return true;
-	}
-	return false;
 }
 
 /* Streams are looked into where a name allowed them, or could forbid them. */
@@ -274,22 +272,28 @@ static void begin_peek(struct flow *f)
 	const struct egress_policy *p = &self.config->policy;
 
 	if (f->resolver || f->mirror ||
-		(!f->by_name && !is_named(&p->deny) && !is_named(&p->host_deny)))
+		(f->names == EGRESS_NAMES_FREE && !egress_rules_have_names(&p->deny) &&
+			!egress_rules_have_names(&p->host_deny)))
 		return;
 	f->peek = xnew(struct peek);
-	peek_init(f->peek, p, f->port, f->by_name);
+	peek_init(f->peek, p, f->port, f->names);
 }
 
-/* The guest sees a reset, and so does the other side. */
+/* The other side sees a reset, and what was on its way there is gone; so does the guest, once it has read what came before. */
 static void kill_flow(int fd, struct flow *f)
 {
-	static const struct linger at_once = {.l_onoff = 1};
+	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 
 	drop_peek(f);
 	f->dead = true;
-	/* Neither can fail for a socket of TCP that is open; one that is not connected yet has nothing to be shut down. */
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	(void)shutdown(fd, SHUT_RDWR);
+	(void)syscall(SYS_connect, fd, &nobody, sizeof(nobody)); /* cannot fail for TCP */
+}
+
+bool host_calls_begun(int fd)
+{
+	const struct flow *f = flow_of(fd);
+
+	return f && f->begun;
 }
 
 void host_calls_end_mirror(void)
@@ -313,10 +317,11 @@ void host_calls_set_config(const struct egress_config *config)
 		struct egress_verdict verdict;
 		struct egress_target t;
 
-		if (!f || f->protocol != EGRESS_TCP || !f->judged || f->dead)
+		if (!f || f->protocol != EGRESS_TCP || !(f->judged || f->resolver) || f->dead)
 			continue;
 		judge(EGRESS_TCP, &f->addr, f->port, &t, &verdict);
-		if (verdict.allowed && !verdict.by_name && !f->peek)
+		if (!f->resolver && verdict.allowed && verdict.names == EGRESS_NAMES_FREE &&
+			!f->peek)
 			continue;
 		refuse(&t, NULL, "the policy has changed");
 		kill_flow(fd, f);
@@ -337,17 +342,50 @@ void host_calls_on_denied(host_calls_denied_fn *fn, void *user)
 
 /* ---- the calls ---- */
 
-/* The resolver, or the package cache, in place of its address in the guest's network. */
-static void put_real(const struct flow *f, struct sockaddr_in *sa)
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library's names are reserved ones. */
+/* libslirp keeps a socket of UDP for four minutes, be it that nothing was sent: they are not to take those of connections. */
+int socket(int family, int type, int protocol)
 {
-	const struct egress_addr *resolver = resolver_behind(&f->addr, f->port);
-
-	if (resolver)
-		memcpy(&sa->sin_addr, resolver->bytes + 12, sizeof(sa->sin_addr));
-	if (f->mirror) {
-		sa->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		sa->sin_port = htons((uint16_t)self.config->mirror_port);
+	if ((type & SOCK_DGRAM) && self.n_datagram >= HOST_CALLS_FDS_MAX / 2) {
+		errno = EMFILE;
+		return -1;
 	}
+	return (int)syscall(SYS_socket, family, type, protocol);
+}
+
+/*
+ * Where a flow is to go, as the host reaches it: the resolver, or the package cache, stands in place of its address in the guest's
+ * network. `data` is a datagram. False: it may not.
+ */
+static bool aim(struct flow *f, const struct sockaddr *sa, socklen_t len, const void *data,
+	size_t n, struct sockaddr_storage *ret)
+{
+	struct egress_target t = {.protocol = f->protocol};
+	const struct egress_addr *real;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
+	int r;
+
+	if (len > sizeof(*ret))
+		return false;
+	*ret = (struct sockaddr_storage){0};
+	memcpy(ret, sa, len);
+	r = take_sockaddr(sa, len, &t.addr, &t.port);
+	if (r == -EADDRNOTAVAIL)
+		refuse(&t, NULL, "it is an IPv4 address in a packet of IPv6");
+	if (r < 0)
+		return false;
+	if (f->protocol == EGRESS_ICMP)
+		t.port = 0; /* libslirp leaves it as it was */
+	if (!may_send(f, &t.addr, t.port, data, n))
+		return false;
+	real = f->resolver ? resolver_behind(&t.addr, t.port) : NULL;
+	if (real)
+		memcpy(&v4->sin_addr, real->bytes + 12, sizeof(v4->sin_addr));
+	if (f->mirror) {
+		v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		v4->sin_port = htons((uint16_t)self.config->mirror_port);
+	}
+	return true;
 }
 
 /*
@@ -366,23 +404,17 @@ static int refuse_later(struct flow *f)
 int connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	struct flow *f = flow_of(fd);
-	struct sockaddr_storage to = {0};
-	struct egress_addr addr;
-	uint16_t port;
+	struct sockaddr_storage to;
 	int r;
 
-	if (!f || f->protocol != EGRESS_TCP || len > sizeof(to) ||
-		take_sockaddr(sa, len, &addr, &port) < 0) {
+	if (!f || f->protocol != EGRESS_TCP) {
 		errno = EPERM;
 		return -1;
 	}
-	memcpy(&to, sa, len);
-	if (!may_send(f, &addr, port, NULL, 0))
+	if (!aim(f, sa, len, NULL, 0, &to))
 		return refuse_later(f);
 	self.stats.connections++;
 	begin_peek(f);
-	if (f->resolver || f->mirror)
-		put_real(f, (struct sockaddr_in *)&to);
 	r = (int)syscall(SYS_connect, fd, &to, len);
 	return r < 0 && errno == ECONNREFUSED ? refuse_later(f) : r;
 }
@@ -391,26 +423,14 @@ ssize_t sendto(int fd, const void *data, size_t n, int flags, const struct socka
 	socklen_t len)
 {
 	struct flow *f = flow_of(fd);
-	struct sockaddr_storage to = {0};
-	struct egress_addr addr;
-	uint16_t port;
+	struct sockaddr_storage to;
 
-	if (!f || !sa || f->protocol == EGRESS_TCP || len > sizeof(to) ||
-		take_sockaddr(sa, len, &addr, &port) < 0) {
-		errno = EPERM;
-		return -1;
-	}
-	memcpy(&to, sa, len);
-	if (f->protocol == EGRESS_ICMP)
-		port = 0; /* libslirp leaves it as it was */
-	if (!may_send(f, &addr, port, data, n)) {
+	if (!f || f->protocol == EGRESS_TCP || !sa || !aim(f, sa, len, data, n, &to)) {
 		errno = EACCES;
 		return -1;
 	}
 	if (self.hold)
 		return (ssize_t)n;
-	if (f->resolver)
-		put_real(f, (struct sockaddr_in *)&to);
 	return (ssize_t)syscall(SYS_sendto, fd, data, n, flags | MSG_NOSIGNAL | MSG_DONTWAIT, &to,
 		len);
 }
@@ -426,49 +446,55 @@ static bool send_held(int fd, const struct peek *p)
 	return p->held_len == 0 || raw_send(fd, p->held, p->held_len, 0) == (ssize_t)p->held_len;
 }
 
-/* Returns what the caller is to believe of its `n` bytes, or -2: send them. */
-static ssize_t look(int fd, struct flow *f, const void *data, size_t n, int flags)
+/*
+ * send() of a stream that is looked into. The socket may take less than all, and what it did not comes again, or something else does:
+ * so what is looked at ahead counts as far as it was taken.
+ */
+static ssize_t look_and_send(int fd, struct flow *f, const void *data, size_t n, int flags)
 {
 	struct egress_target t = {.protocol = EGRESS_TCP, .addr = f->addr, .port = f->port};
 	char why[EGRESS_WHY_SIZE] = "urgent data can't be looked into";
-	bool tls = f->peek->tls;
-	enum peek_verdict v = flags & MSG_OOB ? PEEK_REFUSE : peek_feed(f->peek, data, n, why);
+	struct peek ahead = *f->peek;
+	enum peek_verdict v = flags & MSG_OOB ? PEEK_REFUSE : peek_feed(&ahead, data, n, why);
+	ssize_t sent;
 
-	tls = tls || f->peek->tls;
-	if (v == PEEK_HOLD)
-		return (ssize_t)n;
-	if (v == PEEK_DONE && tls && !send_held(fd, f->peek)) {
+	if (v == PEEK_PASS) {
+		sent = raw_send(fd, data, n, flags);
+		if (sent == (ssize_t)n)
+			*f->peek = ahead;
+		else if (sent > 0)
+			(void)peek_feed(f->peek, data, (size_t)sent, why); /* as before */
+		return sent;
+	}
+	*f->peek = ahead;
+	if (v == PEEK_DONE && !send_held(fd, f->peek)) {
 		v = PEEK_REFUSE;
 		(void)snprintf(why, sizeof(why), "the other side does not take its first bytes");
 	}
 	if (v == PEEK_REFUSE) {
 		refuse(&t, NULL, why);
 		kill_flow(fd, f);
-		return (ssize_t)n;
-	}
-	if (v == PEEK_DONE)
+	} else if (v == PEEK_DONE) {
 		drop_peek(f);
-	return tls ? (ssize_t)n : -2;
+	}
+	return (ssize_t)n;
 }
 
 ssize_t send(int fd, const void *data, size_t n, int flags)
 {
 	struct flow *f = flow_of(fd);
-	ssize_t r;
 
 	if (!f)
 		return raw_send(fd, data, n, flags); /* this program's own */
+	f->begun = true;
 	if (f->dead)
 		return (ssize_t)n; /* recv() says how it ended */
 	if (n > 0 && self.hold) {
 		errno = EAGAIN;
 		return -1;
 	}
-	if (n > 0 && f->peek) {
-		r = look(fd, f, data, n, flags);
-		if (r != -2)
-			return r;
-	}
+	if (n > 0 && f->peek)
+		return look_and_send(fd, f, data, n, flags);
 	return raw_send(fd, data, n, flags);
 }
 
@@ -506,7 +532,11 @@ static bool is_wanted(const struct flow *f, const struct sockaddr *sa, socklen_t
 	*ret_answer = f->asked && is_resolver(&addr, port);
 	if (*ret_answer)
 		return true;
-	if (f->judged && port == f->port && memcmp(&f->addr, &addr, sizeof(addr)) == 0)
+	/* To the guest it would come from the resolver: libslirp gives all that a socket hears the address that was asked last. */
+	if (f->resolver)
+		return false;
+	if (f->judged && f->config_age == self.config_age && port == f->port &&
+		memcmp(&f->addr, &addr, sizeof(addr)) == 0)
 		return true;
 	judge(EGRESS_UDP, &addr, port, &t, &verdict);
 	return verdict.allowed;
@@ -527,7 +557,7 @@ bool host_calls_readable(int fd)
 	n = syscall(SYS_recvfrom, fd, datagram, f->asked ? sizeof(datagram) : 0,
 		MSG_PEEK | MSG_DONTWAIT, &from, &len);
 	if (n < 0)
-		return errno != EAGAIN; /* an error is for the guest to hear */
+		return false; /* errors have a queue of their own */
 	if (is_wanted(f, (struct sockaddr *)&from, len, &answer)) {
 		if (answer && egress_policy_has_names(&self.config->policy))
 			dns_learn(&self.known, datagram, (size_t)n, clock_mono_ms());
@@ -536,3 +566,18 @@ bool host_calls_readable(int fd)
 	(void)syscall(SYS_recvfrom, fd, datagram, 0, MSG_DONTWAIT, NULL, NULL);
 	return false;
 }
+
+/* What host_calls_readable() has said is true of the datagram that it saw, and another may be first by now. */
+ssize_t recvfrom(int fd, void *dst, size_t n, int flags, struct sockaddr *sa, socklen_t *len)
+{
+	const struct flow *f = flow_of(fd);
+	long r = syscall(SYS_recvfrom, fd, dst, n, flags | MSG_DONTWAIT, sa, len);
+	bool answer;
+
+	if (r >= 0 && f && !is_wanted(f, sa, *len, &answer)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return (ssize_t)r;
+}
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -5,15 +5,15 @@
  * Theory of operation
  * -------------------
  * libslirp turns the guest's frames into sockets of the host. Whatever its parsers make of a frame, in the end it calls connect(),
- * sendto() and send(): there the policy stands. This file defines these three, and recv(), with the names of the C library, so that
- * the dynamic linker gives libslirp ours (the program comes before its libraries in the search for a symbol; meson.build exports
- * them); they end in system calls. host_calls_prove() shows at each start that libslirp really comes by here, and the program
+ * sendto() and send(): there the policy stands. This file defines these three, socket(), recvfrom() and recv(), with the names of the C library,
+ * so that the dynamic linker gives libslirp ours (the program comes before its libraries in the search for a symbol; meson.build exports
+ * them); they end in system calls. stack_prove() shows at each start that libslirp really comes by here, and the program
  * does not serve otherwise. A reading of frames, in contrast, would have to agree with libslirp's about every header.
  *
  * A *flow* is what is known of one descriptor. TCP is judged at connect(); what is refused there is answered to the guest by a reset.
  * Where names count, send() looks at what goes out first (peek.h). UDP is judged by datagram, with the last verdict kept; and
- * datagrams from elsewhere than where the policy lets the guest send are dropped (host_calls_readable()), for a socket of UDP takes
- * what anybody sends to its port.
+ * datagrams from elsewhere than where the policy lets the guest send are dropped (host_calls_readable(), recvfrom()), for a socket of UDP
+ * takes what anybody sends to its port. One that asks a resolver hears resolvers only.
  *
  * The resolvers of the host have addresses in the guest's own network (guest_net.h), behind which sendto() and connect() put the real
  * ones. Questions are judged by name. Likewise the daemon's package cache.
@@ -58,6 +58,9 @@ void host_calls_closed(int fd);
 
 /* Whether what can be read from the descriptor is for the guest; what is not is gone. */
 bool host_calls_readable(int fd);
+
+/* Whether it is a stream that is connected, as libslirp knows. */
+bool host_calls_begun(int fd);
 
 /* How many descriptors are open. */
 unsigned int host_calls_open(void);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "egress/isolate.h"
 
 enum { FD_CARD = 3, FD_LISTEN, FD_DAEMON, FD_ENGINE };
+enum { STREAM_BUFFER_MIN = 128 << 10 }; /* of libslirp's */
 
 static int run(struct control *control, struct stack *stack)
 {
@@ -74,6 +76,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail */
+	/* A stream's buffers are mappings of their own, and take what was touched of them. */
+	(void)mallopt(M_MMAP_THRESHOLD, STREAM_BUFFER_MIN);
 	control = control_new(FD_LISTEN, FD_DAEMON);
 	r = start(control, &stack, &err);
 	if (r < 0)

@@ -9,9 +9,11 @@
 
 #include "base/macros.h"
 
-void peek_init(struct peek *p, const struct egress_policy *policy, uint16_t port, bool by_name)
+void peek_init(struct peek *p, const struct egress_policy *policy, uint16_t port,
+	enum egress_names names)
 {
-	*p = (struct peek){.policy = policy, .port = port, .by_name = by_name, .in_head = true};
+	*p = (struct peek){.policy = policy, .port = port, .names = names};
+	p->blank = p->first = p->in_head = true;
 }
 
 void peek_done(struct peek *p)
@@ -27,42 +29,48 @@ static enum peek_verdict refuse(char why[EGRESS_WHY_SIZE], const char *text)
 	return PEEK_REFUSE;
 }
 
-/* Host names only: with its port off, in lower case, without the final dot. False for anything else. */
+static bool must_show(const struct peek *p)
+{
+	return p->names != EGRESS_NAMES_FREE;
+}
+
+static bool is_name_char(char c)
+{
+	return isalnum((unsigned char)c) || c == '-' || c == '.' || c == '_';
+}
+
+/*
+ * The host name that a text begins with, in lower case and without its final dot. Whether it is one, and perhaps a port, and no
+ * more; what it looks like otherwise is for rules that deny.
+ */
 static bool take_name(const char *text, size_t len, char ret[EGRESS_NAME_SIZE])
 {
-	const char *colon = memchr(text, ':', len);
+	size_t n = 0, end;
 
-	if (colon) {
-		for (const char *c = colon + 1; c < text + len; c++) {
-			if (!isdigit((unsigned char)*c))
-				return false;
-		}
-		len = (size_t)(colon - text);
+	while (n < len && n < EGRESS_NAME_SIZE - 1 && is_name_char(text[n])) {
+		ret[n] = (char)tolower((unsigned char)text[n]);
+		n++;
 	}
-	if (len > 0 && text[len - 1] == '.')
-		len--;
-	if (len == 0 || len >= EGRESS_NAME_SIZE)
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)text[i];
-
-		if (!isalnum(c) && c != '-' && c != '.' && c != '_')
-			return false;
-		ret[i] = (char)tolower(c);
-	}
-	ret[len] = '\0';
-	return true;
+	end = n < len && text[n] == ':' ? n + 1 : n;
+	while (end < len && end > n && isdigit((unsigned char)text[end]))
+		end++;
+	if (n > 0 && ret[n - 1] == '.')
+		n--;
+	ret[n] = '\0';
+	return n > 0 && end == len;
 }
 
 static enum peek_verdict judge(const struct peek *p, const char *text, size_t len,
 	char why[EGRESS_WHY_SIZE])
 {
+	const char *at = memrchr(text, '@', len), *host = at ? at + 1 : text;
 	char name[EGRESS_NAME_SIZE];
+	bool whole = take_name(host, len - (size_t)(host - text), name) && !at;
 
-	if (!take_name(text, len, name))
-		return p->by_name ? refuse(why, "what it shows is no host name") : PEEK_PASS;
-	return egress_policy_may_show(p->policy, name, p->port, p->by_name, why) ? PEEK_PASS
-										 : PEEK_REFUSE;
+	if (!whole && (must_show(p) || strlen(name) == sizeof(name) - 1))
+		return refuse(why, "what it shows is no host name");
+	return egress_policy_may_show(p->policy, name, p->port, p->names, why) ? PEEK_PASS
+									       : PEEK_REFUSE;
 }
 
 /* ---- TLS (RFC 8446, 4.1.2 and 5.1) ---- */
@@ -76,7 +84,7 @@ enum {
 	NAME_TYPE_HOST = 0,
 };
 
-/* A view of bytes that is eaten from the front; `short_` once something did not fit. */
+/* A view of bytes that is eaten from the front; `bad` once something did not fit. */
 struct bytes {
 	const uint8_t *at;
 	size_t len;
@@ -157,22 +165,32 @@ static struct bytes hello_name(struct bytes hello)
 	return found;
 }
 
-/* Puts the handshake's bytes of all records that are there into dst, which has room for them. False: this is not TLS. */
+/* Of a handshake whose first bytes are there: how many it has, or 0 where that is not known yet. */
+static size_t handshake_len(struct bytes b)
+{
+	(void)number(&b, 1);
+	b.len = number(&b, 3);
+	return b.bad ? 0 : HANDSHAKE_HEADER + b.len;
+}
+
+/* Puts the first handshake's bytes, as many as there are, into dst, which has room for them. False: this is not TLS. */
 static bool gather(const struct peek *p, uint8_t *dst, size_t *ret_len)
 {
 	struct bytes b = {.at = p->held, .len = p->held_len};
+	size_t have = 0, want = 0;
 
-	*ret_len = 0;
-	while (b.len >= RECORD_HEADER) {
+	while (b.len >= RECORD_HEADER && (want == 0 || have < want)) {
 		size_t type = number(&b, 1), version = number(&b, 2), n = number(&b, 2);
 
 		if (type != RECORD_HANDSHAKE || version >> 8 != 3 || n == 0)
 			return false;
 		n = MIN(n, b.len);
-		memcpy(dst + *ret_len, b.at, n);
-		*ret_len += n;
+		memcpy(dst + have, b.at, n);
+		have += n;
 		(void)take(&b, n);
+		want = handshake_len((struct bytes){.at = dst, .len = have});
 	}
+	*ret_len = have;
 	return true;
 }
 
@@ -194,8 +212,8 @@ static enum peek_verdict look_at_hello(const struct peek *p, char why[EGRESS_WHY
 	if (name.bad)
 		return refuse(why, "its TLS ClientHello is damaged");
 	if (!name.at)
-		return p->by_name ? refuse(why, "its TLS ClientHello has no server name")
-				  : PEEK_DONE;
+		return must_show(p) ? refuse(why, "its TLS ClientHello has no server name")
+				    : PEEK_DONE;
 	v = judge(p, (const char *)name.at, name.len, why);
 	return v == PEEK_PASS ? PEEK_DONE : v;
 }
@@ -214,103 +232,134 @@ static enum peek_verdict feed_tls(struct peek *p, const uint8_t *data, size_t le
 
 /* ---- lines ---- */
 
-static size_t skip_blanks(const char *s, size_t at, size_t len)
+/* From `at`, how long it is until one of those characters. */
+static size_t span_until(const char *s, size_t at, size_t len, const char *ends)
 {
-	while (at < len && (s[at] == ' ' || s[at] == '\t'))
-		at++;
-	return at;
+	size_t n = 0;
+
+	while (at + n < len && (!s[at + n] || !strchr(ends, s[at + n])))
+		n++;
+	return n;
 }
 
-/* "Host: name", and with blanks before the colon, which some servers forgive. Returns where the value begins, or 0. */
+/* "Host: name", with a blank before the colon, which some servers forgive: where the name begins, or 0. */
 static size_t host_value(const char *s, size_t len)
 {
 	size_t at = 4;
 
 	if (len < 5 || strncasecmp(s, "host", 4) != 0)
 		return 0;
-	at = skip_blanks(s, at, len);
-	return at < len && s[at] == ':' ? skip_blanks(s, at + 1, len) : 0;
+	if (s[at] == ' ')
+		at++;
+	if (at == len || s[at] != ':')
+		return 0;
+	at++;
+	return at < len && s[at] == ' ' ? at + 1 : at;
 }
 
-/* "GET http://name/…": where the name begins, or 0. */
-static size_t absolute_target(const char *s, size_t len)
+static bool is_method(const char *s, size_t len)
 {
-	static const char *const schemes[] = {"http://", "https://", "ws://", "wss://"};
-	size_t at = 0;
-
-	while (at < len && isupper((unsigned char)s[at]))
-		at++;
-	if (at == 0 || at == len || s[at] != ' ')
-		return 0;
-	at = skip_blanks(s, at, len);
-	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++) {
-		size_t n = strlen(schemes[i]);
-
-		if (len - at >= n && strncasecmp(s + at, schemes[i], n) == 0)
-			return at + n;
+	for (size_t i = 0; i < len; i++) {
+		if (!isupper((unsigned char)s[i]) && s[i] != '-' && s[i] != '_')
+			return false;
 	}
-	return 0;
+	return len > 0;
+}
+
+/* "GET http://name/…": where the name begins, or 0. Of words that are no usual method, only where it says to be HTTP. */
+static size_t absolute_target(const struct peek *p, size_t len)
+{
+	const char *s = p->line;
+	size_t word = span_until(s, 0, len, " "), at = word + 1;
+
+	while (at < len && (is_name_char(s[at]) || s[at] == '+'))
+		at++;
+	if (at == word + 1 || len < at + 3 || memcmp(s + at, "://", 3) != 0)
+		return 0;
+	return is_method(s, word) || p->cut || memmem(s, len, " HTTP/", 6) ? at + 3 : 0;
 }
 
 static bool is_request_line(const char *s, size_t len)
 {
-	size_t at = 0;
+	size_t word = span_until(s, 0, len, " ");
 
-	while (at < len && isupper((unsigned char)s[at]))
-		at++;
-	return at > 0 && at < len && s[at] == ' ' && !(len >= 5 && memcmp(s, "PRI *", 5) == 0);
+	return word < len && is_method(s, word) && !(len >= 5 && memcmp(s, "PRI *", 5) == 0);
 }
 
-/* One line without its end. */
 static enum peek_verdict look_at_line(struct peek *p, char why[EGRESS_WHY_SIZE])
 {
-	bool http = p->by_name && p->port == 80;
+	static const char h2c[] = "http2-settings:";
 	const char *s = p->line;
-	size_t len = MIN(p->line_len, sizeof(p->line)), at;
+	size_t len = p->line_len, at;
 
-	if (len > 0 && s[len - 1] == '\r')
+	if (len > 0 && s[len - 1] == ' ')
 		len--;
-	if (len == 0) {
-		if (http && p->started && p->in_head && !p->has_host)
-			return refuse(why, "its HTTP request has no Host");
-		p->in_head = p->in_head && !p->started; /* empty lines may come before a request */
-		return PEEK_PASS;
-	}
-	if (http && !p->started && !is_request_line(s, len))
+	if (p->first && must_show(p) && p->port == 80 && !is_request_line(s, len))
 		return refuse(why, "it is not HTTP/1");
-	p->started = true;
-	if (p->by_name && len >= 15 && strncasecmp(s, "http2-settings:", 15) == 0)
+	p->first = false;
+	/* A Host without a name goes on in the next line, for a server that still knows folded fields. */
+	if (p->host_folds && judge(p, s, len, why) == PEEK_REFUSE)
+		return PEEK_REFUSE;
+	p->host_folds = false;
+	if (must_show(p) && len >= strlen(h2c) && strncasecmp(s, h2c, strlen(h2c)) == 0)
 		return refuse(why, "it asks for HTTP/2 in the clear");
-	at = absolute_target(s, len);
+	at = absolute_target(p, len);
 	if (at)
-		return judge(p, s + at, strcspn(s + at, "/? "), why);
+		return judge(p, s + at, span_until(s, at, len, "/?# "), why);
 	at = host_value(s, len);
 	if (!at)
 		return PEEK_PASS;
 	p->has_host = true;
-	while (len > at && (s[len - 1] == ' ' || s[len - 1] == '\t'))
-		len--;
+	p->host_folds = at == len;
 	return judge(p, s + at, len - at, why);
+}
+
+/* The end of a head, or before a request. */
+static enum peek_verdict look_at_empty_line(struct peek *p, char why[EGRESS_WHY_SIZE])
+{
+	if (p->first)
+		return PEEK_PASS;
+	if (must_show(p) && p->port == 80 && p->in_head && !p->has_host)
+		return refuse(why, "its HTTP request has no Host");
+	p->in_head = false;
+	return PEEK_PASS;
+}
+
+static void keep(struct peek *p, char c)
+{
+	bool blank = c == ' ' || c == '\t';
+	bool after_blank = p->line_len == 0 || p->line[p->line_len - 1] == ' ';
+
+	p->blank = false;
+	if (blank && after_blank)
+		return;
+	if (!blank && p->line_len == PEEK_WORD_MAX && !memchr(p->line, ' ', PEEK_WORD_MAX))
+		return; /* a long word */
+	if (p->line_len == sizeof(p->line))
+		p->cut = true;
+	else
+		p->line[p->line_len++] = blank ? ' ' : c;
 }
 
 static enum peek_verdict feed_lines(struct peek *p, const uint8_t *data, size_t len,
 	char why[EGRESS_WHY_SIZE])
 {
-	for (size_t i = 0; i < len; i++) {
-		if (data[i] != '\n') {
-			/* One byte is left for the NUL of strcspn(). */
-			if (p->line_len < sizeof(p->line) - 1)
-				p->line[p->line_len] = (char)data[i];
-			p->line_len++;
+	enum peek_verdict v = PEEK_PASS;
+
+	for (size_t i = 0; i < len && v == PEEK_PASS; i++) {
+		if (data[i] != '\n' && data[i] != '\r') {
+			keep(p, (char)data[i]);
 			continue;
 		}
-		p->line[MIN(p->line_len, sizeof(p->line) - 1)] = '\0';
-		p->line_len = MIN(p->line_len, sizeof(p->line) - 1);
-		if (look_at_line(p, why) == PEEK_REFUSE)
-			return PEEK_REFUSE;
+		if (p->line_len > 0)
+			v = look_at_line(p, why);
+		else if (data[i] == '\n' && p->blank)
+			v = look_at_empty_line(p, why);
 		p->line_len = 0;
+		p->cut = false;
+		p->blank = p->blank || data[i] == '\n';
 	}
-	return PEEK_PASS;
+	return v;
 }
 
 enum peek_verdict peek_feed(struct peek *p, const uint8_t *data, size_t len,
@@ -318,11 +367,12 @@ enum peek_verdict peek_feed(struct peek *p, const uint8_t *data, size_t len,
 {
 	if (len == 0)
 		return p->tls ? PEEK_HOLD : PEEK_PASS;
-	if (!p->started && p->line_len == 0 && !p->tls && data[0] == RECORD_HANDSHAKE)
+	if (!p->begun && data[0] == RECORD_HANDSHAKE)
 		p->tls = true;
+	p->begun = true;
 	if (p->tls)
 		return feed_tls(p, data, len, why);
-	if (p->by_name && p->port == 443)
+	if (must_show(p) && p->port == 443)
 		return refuse(why, "it is not TLS");
 	return feed_lines(p, data, len, why);
 }

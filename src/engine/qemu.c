@@ -76,7 +76,7 @@ enum {
 #define KERNEL_COMMAND_LINE \
 	"console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on " \
 	"tsc=reliable no_timer_check nowatchdog nokaslr mitigations=off " \
-	"psi=0 transparent_hugepage=never audit=0 selinux=0 apparmor=0"
+	"psi=0 transparent_hugepage=never audit=0 lsm=landlock,yama"
 
 /* ---- start ---- */
 

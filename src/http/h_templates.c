@@ -55,8 +55,13 @@ int h_template_get(struct http_req *req, struct http_resp *resp, struct err *err
 int h_template_delete(struct http_req *req, struct http_resp *resp, struct err *err)
 {
 	const char *force = url_query(&req->url, "force");
+	uint64_t kept;
 	int r = core_remove_template(req->core, req->params[0], force && strcmp(force, "true") == 0,
-		err);
+		&kept, err);
 
-	return r < 0 ? as_not_found(r, err) : http_resp_empty(resp, 204);
+	if (r < 0)
+		return as_not_found(r, err);
+	if (kept == 0)
+		return http_resp_empty(resp, 204);
+	return http_resp_json(resp, 200, json_pack("{s:I}", "kept_bytes", (json_int_t)kept), err);
 }

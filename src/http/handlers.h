@@ -25,6 +25,13 @@ http_handler_fn h_network_get, h_network_patch;
 /* h_events.c */
 http_handler_fn h_events;
 
+/* h_ports.c */
+http_handler_fn h_ports_list, h_ports_add, h_ports_remove, h_preview;
+
+/* h_proxy.c */
+http_handler_fn h_proxy;
+extern const struct http_upload h_proxy_upload;
+
 /* h_exec.c */
 http_handler_fn h_exec, h_exec_stream;
 

@@ -20,10 +20,13 @@
 #include "base/url.h"
 #include "core/core.h"
 #include "http/auth.h"
+#include "http/headers.h"
+#include "http/preview.h"
 
 enum {
 	HTTP_PARAMS_MAX = 2,
 	HTTP_REQUEST_ID_SIZE = 65,
+	HTTP_CLIENT_SIZE = 64,
 };
 
 struct MHD_Connection;
@@ -40,12 +43,17 @@ struct http_stats {
 };
 
 struct http_req {
-	struct core *core;                /* borrowed */
-	struct auth *auth;                /* borrowed */
-	struct http_stats *stats;         /* borrowed */
-	const struct http_limits *limits; /* borrowed */
+	struct core *core;                     /* borrowed */
+	struct auth *auth;                     /* borrowed */
+	struct http_stats *stats;              /* borrowed */
+	const struct http_limits *limits;      /* borrowed */
+	const struct preview_key *preview_key; /* borrowed */
 	const char *method;
-	struct url url;
+	char *target;       /* owned; as it came */
+	struct buf headers; /* all of them, well-formed */
+	struct url url;     /* of the target, or of the part of it that proxied.h says */
+	size_t rest;        /* where in the target begins what is for a server in a sandbox */
+	bool by_host;       /* all of it is: the host name says so */
 	const char *params[HTTP_PARAMS_MAX]; /* the {…} of the route, in order */
 	json_t *body;                        /* owned; an object, never NULL in a handler */
 	struct sandbox *
@@ -60,9 +68,18 @@ struct http_req {
 /* The value of a header, or NULL. */
 const char *http_req_header(const struct http_req *req, const char *name);
 
+/* "http", or "https" where somebody in front of us says so. */
+const char *http_req_proto(const struct http_req *req);
+
+/* The client's address, as text. */
+void http_req_client(const struct http_req *req, char ret[HTTP_CLIENT_SIZE]);
+
 /* The sandbox that the route names, a reference; it does not expire before the answer has been sent.
  * ERR_SANDBOX_NOT_FOUND. */
 int http_req_sandbox(struct http_req *req, struct sandbox **ret, struct err *err);
+/* The same for the sandbox of that id. */
+int http_req_sandbox_of(struct http_req *req, const char *id, struct sandbox **ret,
+	struct err *err);
 /* The server's: ends the use of it. */
 void http_req_release(struct http_req *req);
 
@@ -83,16 +100,27 @@ struct http_stream {
 	void (*free)(void *user);
 };
 
+/* What becomes of the connection after a 101: bytes in another protocol. */
+struct http_upgrade {
+	/* In the connection's thread; returns when it is to be closed. The descriptor does not block. `early` is what the client
+	 * has sent already. */
+	void (*run)(void *user, int fd, const void *early, size_t len);
+	void (*free)(void *user);
+};
+
 struct http_resp {
 	int status;
 	const char *type; /* NULL: no body */
 	char *data;       /* owned */
 	size_t len;
-	const struct http_stream *stream; /* NULL: the body is `data` */
-	void *stream_user;                /* owned through stream->free */
-	int64_t stream_len;               /* -1: unknown */
-	json_t *details;                  /* owned; "details" of an error answer */
-	const char *allow;                /* of a 405 */
+	const struct http_stream *stream;   /* NULL: the body is `data` */
+	void *stream_user;                  /* owned through stream->free */
+	int64_t stream_len;                 /* -1: unknown */
+	const struct http_upgrade *upgrade; /* of a 101; NULL: none */
+	void *upgrade_user;                 /* owned through upgrade->free */
+	struct buf headers; /* headers.h; in place of all of ours but X-Request-Id */
+	json_t *details;    /* owned; "details" of an error answer */
+	const char *allow;  /* of a 405 */
 };
 
 /* These take the reference or the object, also on failure. */
@@ -102,6 +130,10 @@ int http_resp_text(struct http_resp *resp, int status, const char *type, struct 
 int http_resp_empty(struct http_resp *resp, int status);
 int http_resp_stream(struct http_resp *resp, const char *type, int64_t len,
 	const struct http_stream *stream, void *user);
+
+/* 101; `headers` has Upgrade, and more perhaps (a buffer of headers.h, which is taken). */
+int http_resp_upgrade(struct http_resp *resp, struct buf *headers,
+	const struct http_upgrade *upgrade, void *user);
 
 /* Turns the failure into an answer; resp->details is taken up. */
 void http_resp_error(struct http_resp *resp, const struct http_req *req, const struct err *err);

@@ -107,6 +107,9 @@ static int fill(struct relay *r)
 			n = sse_ping(&r->out);
 		} else if (n == -EPIPE) {
 			n = sandbox_explain(r->sb, &err);
+		} else if (n == -EREMOTEIO && err.kind == ERR_FILE_NOT_FOUND) {
+			err.kind =
+				ERR_INVALID; /* a command's `cwd` or `user`: the sandbox itself is there */
 		}
 		if (n < 0)
 			emit_error(r, &err);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What handlers ask of a request. */
 #include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "http/http.h"
 
@@ -9,9 +13,33 @@ const char *http_req_header(const struct http_req *req, const char *name)
 	return MHD_lookup_connection_value(req->conn, MHD_HEADER_KIND, name);
 }
 
+const char *http_req_proto(const struct http_req *req)
+{
+	const char *said = http_req_header(req, "X-Forwarded-Proto");
+
+	return said && strcasecmp(said, "https") == 0 ? "https" : "http";
+}
+
+void http_req_client(const struct http_req *req, char ret[HTTP_CLIENT_SIZE])
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(req->conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *a = info->client_addr;
+	socklen_t len =
+		a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+	if (getnameinfo(a, len, ret, HTTP_CLIENT_SIZE, NULL, 0, NI_NUMERICHOST) != 0)
+		(void)snprintf(ret, HTTP_CLIENT_SIZE, "unknown");
+}
+
 int http_req_sandbox(struct http_req *req, struct sandbox **ret, struct err *err)
 {
-	struct sandbox *sb = core_find(req->core, req->params[0], err);
+	return http_req_sandbox_of(req, req->params[0], ret, err);
+}
+
+int http_req_sandbox_of(struct http_req *req, const char *id, struct sandbox **ret, struct err *err)
+{
+	struct sandbox *sb = core_find(req->core, id, err);
 
 	if (!sb)
 		return err->os;

@@ -52,6 +52,17 @@ int http_resp_stream(struct http_resp *resp, const char *type, int64_t len,
 	return 0;
 }
 
+int http_resp_upgrade(struct http_resp *resp, struct buf *headers,
+	const struct http_upgrade *upgrade, void *user)
+{
+	resp->status = 101;
+	resp->headers = *headers;
+	*headers = (struct buf){0};
+	resp->upgrade = upgrade;
+	resp->upgrade_user = user;
+	return 0;
+}
+
 /*
  * The published clients take an error whose text holds one of these for "not yet up" and repeat the
  * request for 20 s. Only a guest's own words could hold them: join those with underscores.
@@ -97,6 +108,9 @@ void http_resp_done(struct http_resp *resp)
 {
 	if (resp->stream)
 		resp->stream->free(resp->stream_user);
+	if (resp->upgrade)
+		resp->upgrade->free(resp->upgrade_user);
+	buf_done(&resp->headers);
 	free(resp->data);
 	json_decref(resp->details);
 	*resp = (struct http_resp){0};

@@ -73,10 +73,12 @@ static const struct route routes[] = {
 	{"*", SB "/logs"},
 	{"*", SB "/mcp"},
 	{"GET", SB "/metrics", h_usage},
-	{"*", SB "/ports/*"},
-	{"*", SB "/preview"},
-	{"*", SB "/preview-token"},
-	{"*", SB "/proxy/*"},
+	{"GET", SB "/ports", h_ports_list},
+	{"POST", SB "/ports", h_ports_add},
+	{"DELETE", SB "/ports/{port}", h_ports_remove},
+	{"POST", SB "/preview", h_preview},
+	{"POST", SB "/preview-token", h_preview},
+	{"*", SB "/proxy/{port}", h_proxy, &h_proxy_upload, .public = true}, /* access.h */
 	{"*", SB "/ssh"},
 
 	{"GET", "/v1/templates", h_template_list},
@@ -95,7 +97,7 @@ static const struct route routes[] = {
 	{"*", "/v1/databases/*"},
 	{"*", "/v1/functions/*"},
 	{"*", "/v1/mcp"},
-	{"*", "/v1/p/*"},
+	{"*", "/v1/p/{token}", h_proxy, &h_proxy_upload, .public = true}, /* access.h */
 	{"*", "/v1/preview-repos/*"},
 	{"*", "/v1/repos/*"},
 	{"*", "/v1/schedules/*"},

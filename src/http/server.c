@@ -6,10 +6,11 @@
  * -------------------
  * An `exchange` is one request and its answer. The library calls, all in the connection's thread:
  *	on_target()    the request line was read: the exchange begins
- *	on_request()   1. the headers were read: route, key, length of the body are checked
+ *	on_request()   1. the headers were read: form, route, key, length of the body are checked
  *	               2. for each piece of the body: kept as JSON text, or given to the route's
  *upload
  *	               3. all was read: the handler runs, the answer is queued
+ *	on_upgrade()   a 101 was sent: the connection belongs to the answer's `upgrade` until that returns
  *	on_completed() the answer was sent, or the connection broke: the exchange ends
  *
  * A failure of step 1 is answered at once when a body is on its way that would cost something to
@@ -37,13 +38,16 @@
 #include "base/str.h"
 #include "http/json_in.h"
 #include "http/listen.h"
+#include "http/proxied.h"
 #include "http/route.h"
+#include "http/upgrades.h"
 
 enum {
 	IDLE_SECONDS = 75, /* clients keep connections for 60 s */
 	/* A client may pause in the middle of a stream for so long. */
 	STREAM_IDLE_SECONDS = 3600,
-	CONNECTION_BYTES = 64 << 10, /* read and write buffers of one */
+	/* Read and write buffers of one: the headers of a request, and then of its answer. */
+	CONNECTION_BYTES = 128 << 10,
 	STREAM_BLOCK_BYTES = 64 << 10,
 	/* jansson's deepest JSON (2,048 levels) takes up to 700 KiB; pages that are not used cost
 	   none. */
@@ -54,15 +58,18 @@ enum {
 };
 
 struct http_server {
-	struct MHD_Daemon *mhd;           /* owned */
-	struct core *core;                /* borrowed */
-	struct auth *auth;                /* borrowed */
-	const struct http_limits *limits; /* borrowed */
+	struct MHD_Daemon *mhd;                /* owned */
+	struct core *core;                     /* borrowed */
+	struct auth *auth;                     /* borrowed */
+	const struct http_limits *limits;      /* borrowed */
+	const struct preview_key *preview_key; /* borrowed */
 	struct http_stats stats;
+	struct upgrades upgrades;
 	char address[HTTP_ADDRESS_SIZE];
 };
 
 struct exchange {
+	struct http_server *server; /* borrowed */
 	struct http_req req;
 	const struct route *route; /* NULL until found */
 	struct buf body;
@@ -71,6 +78,7 @@ struct exchange {
 	char allow[ROUTE_ALLOW_SIZE];
 	int64_t began_us;
 	bool begun;    /* step 1 is done */
+	bool unclear;  /* where this request ends: nothing behind it may be read */
 	bool failed;   /* `err` is to be answered */
 	bool answered; /* the answer is queued */
 	bool linger;   /* ... while a body was still to come */
@@ -131,6 +139,64 @@ static uint64_t content_length(const struct http_req *req)
 	return len;
 }
 
+struct header_reader {
+	struct buf *list; /* borrowed */
+	int r;            /* of the last one */
+};
+
+static enum MHD_Result on_header(void *user, enum MHD_ValueKind kind, const char *name,
+	size_t name_len, const char *value, size_t value_len)
+{
+	struct header_reader *reader = user;
+
+	reader->r = headers_add(reader->list, name, name_len, value ? value : "", value_len);
+	return reader->r == 0 ? MHD_YES : MHD_NO;
+}
+
+/*
+ * Reads the headers, and refuses those that somebody before or behind us might read in another way than the library does:
+ * requests could be hidden in what one of us takes for a body (RFC 9112, section 11.2).
+ */
+static int read_headers(struct http_req *req, struct err *err)
+{
+	struct header_reader reader = {.list = &req->headers};
+	unsigned int lengths = 0, encodings = 0;
+	struct http_header h;
+
+	(void)MHD_get_connection_values_n(req->conn, MHD_HEADER_KIND, on_header, &reader);
+	if (reader.r < 0)
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"a header is malformed: its name is no token, or its value has a control "
+			"character");
+	for (size_t pos = 0; headers_next(&req->headers, &pos, &h);) {
+		lengths += strcasecmp(h.name, "Content-Length") == 0;
+		encodings += strcasecmp(h.name, "Transfer-Encoding") == 0;
+	}
+	if (lengths + encodings > 1 ||
+		(encodings &&
+			strcasecmp(headers_get(&req->headers, "Transfer-Encoding"), "chunked") !=
+				0))
+		return err_set(err, ERR_INVALID, -EINVAL,
+			"the length of the body must be given once, by Content-Length or by "
+			"Transfer-Encoding: chunked");
+	return 0;
+}
+
+/* Which route the target, or the host's name, means. */
+static int read_target(struct http_req *req, struct err *err)
+{
+	struct proxied p;
+	int r;
+
+	if (!proxied_find(http_req_header(req, "Host"), req->target, &p))
+		return url_parse(req->target, &req->url, err);
+	req->rest = p.prefix_len;
+	req->by_host = p.by_host;
+	r = url_parse(p.route, &req->url, err);
+	free(p.route);
+	return r;
+}
+
 static int err_body_too_large(struct err *err)
 {
 	return err_set(err, ERR_TOO_LARGE, -EMSGSIZE,
@@ -142,8 +208,13 @@ static int err_body_too_large(struct err *err)
 static int admit(struct exchange *x)
 {
 	struct http_req *req = &x->req;
-	int r = route_find(req->method, &req->url, &x->route, req->params, x->allow, &x->err);
+	int r = read_headers(req, &x->err);
 
+	x->unclear = r < 0;
+	if (r == 0)
+		r = read_target(req, &x->err);
+	if (r == 0)
+		r = route_find(req->method, &req->url, &x->route, req->params, x->allow, &x->err);
 	if (r < 0)
 		return fail(x, r);
 	if (!x->route->public) {
@@ -204,6 +275,8 @@ static void exchange_free(struct exchange *x)
 	json_decref(x->req.body);
 	buf_done(&x->body);
 	url_done(&x->req.url);
+	buf_done(&x->req.headers);
+	free(x->req.target);
 	free(x);
 }
 
@@ -219,10 +292,25 @@ static ssize_t on_read(void *user, uint64_t pos, char *dst, size_t max)
 	return n < 0 ? MHD_CONTENT_READER_END_WITH_ERROR : n;
 }
 
+static void on_upgrade(void *user, struct MHD_Connection *conn, void *state, const char *early,
+	size_t len, MHD_socket fd, struct MHD_UpgradeResponseHandle *handle)
+{
+	struct exchange *x = user;
+	struct upgraded one;
+
+	if (upgrades_enter(&x->server->upgrades, &one, fd)) {
+		x->resp.upgrade->run(x->resp.upgrade_user, fd, early, len);
+		upgrades_leave(&x->server->upgrades, &one);
+	}
+	(void)MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE); /* the first call on it */
+}
+
 static struct MHD_Response *make_response(struct exchange *x)
 {
 	struct http_resp *resp = &x->resp;
 
+	if (resp->upgrade)
+		return MHD_create_response_for_upgrade(on_upgrade, x);
 	if (resp->stream)
 		return MHD_create_response_from_callback(resp->stream_len < 0
 				? MHD_SIZE_UNKNOWN
@@ -235,10 +323,16 @@ static struct MHD_Response *make_response(struct exchange *x)
 /* A header that is left out for want of memory leaves an answer that still can be understood. */
 static void add_headers(struct exchange *x, struct MHD_Response *response)
 {
+	struct http_header h;
+
+	(void)MHD_add_response_header(response, "X-Request-Id", x->req.id);
+	for (size_t pos = 0; headers_next(&x->resp.headers, &pos, &h);)
+		(void)MHD_add_response_header(response, h.name, h.value);
+	if (x->resp.headers.max)
+		return;
 	if (x->resp.type)
 		(void)MHD_add_response_header(response, "Content-Type", x->resp.type);
 	(void)MHD_add_response_header(response, "Cache-Control", "no-cache");
-	(void)MHD_add_response_header(response, "X-Request-Id", x->req.id);
 	if (x->resp.stream)
 		(void)MHD_add_response_header(response, "X-Accel-Buffering", "no");
 	if (x->resp.status == 405)
@@ -252,7 +346,8 @@ static void log_answer(const struct exchange *x)
 	int64_t ms = (clock_mono_us() - x->began_us) / 1000;
 	const char *path = x->route ? x->route->pattern : "?";
 
-	if (x->resp.status >= 500 && x->resp.status != 501)
+	/* What a server in a sandbox answers, or fails to, is its own affair. */
+	if (x->failed && x->resp.status >= 500 && x->resp.status != 501 && x->resp.status != 502)
 		log_warn("request failed", LOG_STR("req", x->req.id),
 			LOG_STR("method", x->req.method), LOG_STR("route", path),
 			LOG_STR("sandbox", x->req.params[0]), LOG_INT("status", x->resp.status),
@@ -310,14 +405,18 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *co
 	struct exchange *x = xnew(struct exchange);
 
 	x->began_us = clock_mono_us();
+	x->server = server;
 	x->req.core = server->core;
 	x->req.auth = server->auth;
 	x->req.limits = server->limits;
+	x->req.preview_key = server->preview_key;
 	x->req.stats = &server->stats;
 	x->req.conn = conn;
+	x->req.target = strdup(target);
+	if (!x->req.target)
+		abort();
+	x->req.headers = buf_init(CONNECTION_BYTES);
 	x->body = buf_init(LIMIT_JSON_BODY_BYTES);
-	if (url_parse(target, &x->req.url, &x->err) < 0)
-		x->failed = true;
 	return x;
 }
 
@@ -330,11 +429,11 @@ static enum MHD_Result begin(struct exchange *x, const char *method)
 	x->req.method = method;
 	x->req.client_fd = info->connect_fd;
 	set_request_id(&x->req);
-	if (!x->failed)
-		(void)admit(x); /* x->failed says it */
+	(void)admit(x); /* x->failed says it */
 	if (!x->failed)
 		return MHD_YES;
-	if (http_req_header(&x->req, "Expect") || http_req_header(&x->req, "Transfer-Encoding") ||
+	if (x->unclear || http_req_header(&x->req, "Expect") ||
+		http_req_header(&x->req, "Transfer-Encoding") ||
 		content_length(&x->req) > DROP_BYTES_MAX) {
 		x->linger = true;
 		return answer(x);
@@ -385,7 +484,8 @@ static void on_panic(void *user, const char *file, unsigned int line, const char
 /* ---- start and stop ---- */
 
 int http_server_start(const char *listen, struct core *core, struct auth *auth,
-	const struct http_limits *limits, struct http_server **ret, struct err *err)
+	const struct preview_key *preview_key, const struct http_limits *limits,
+	struct http_server **ret, struct err *err)
 {
 	_cleanup_free_ struct http_server *server = xnew(struct http_server);
 	_cleanup_close_ int fd = -1;
@@ -398,17 +498,20 @@ int http_server_start(const char *listen, struct core *core, struct auth *auth,
 	server->core = core;
 	server->auth = auth;
 	server->limits = limits;
+	server->preview_key = preview_key;
+	upgrades_init(&server->upgrades);
 	MHD_set_panic_func(on_panic, NULL);
-	server->mhd = MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION |
-			MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC,
-		0, NULL, NULL, on_request, NULL,                 /* */
-		MHD_OPTION_LISTEN_SOCKET, fd,                    /* */
-		MHD_OPTION_URI_LOG_CALLBACK, on_target, server,  /* */
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, /* */
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)LIMIT_CONNECTIONS,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SECONDS,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-		MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_END);
+	server->mhd =
+		MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
+				MHD_USE_POLL | MHD_USE_ITC | MHD_ALLOW_UPGRADE,
+			0, NULL, NULL, on_request, NULL,                 /* */
+			MHD_OPTION_LISTEN_SOCKET, fd,                    /* */
+			MHD_OPTION_URI_LOG_CALLBACK, on_target, server,  /* */
+			MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, /* */
+			MHD_OPTION_CONNECTION_LIMIT, (unsigned int)LIMIT_CONNECTIONS,
+			MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SECONDS,
+			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+			MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_END);
 	if (!server->mhd)
 		return err_set(err, ERR_INTERNAL, -EIO, "can't start the HTTP server");
 	(void)steal_fd(&fd); /* the library closes it */
@@ -425,7 +528,9 @@ struct http_server *http_server_stop(struct http_server *server)
 {
 	if (!server)
 		return NULL;
+	upgrades_stop(&server->upgrades);
 	MHD_stop_daemon(server->mhd);
+	upgrades_done(&server->upgrades);
 	free(server);
 	return NULL;
 }

@@ -18,11 +18,12 @@ struct http_server;
 enum { HTTP_ADDRESS_SIZE = 64 };
 
 struct http_limits;
+struct preview_key;
 
-/* Listens on "HOST:PORT" or "[IPV6]:PORT"; port 0 lets the system choose. core, auth and limits are
- * borrowed. */
+/* Listens on "HOST:PORT" or "[IPV6]:PORT"; port 0 lets the system choose. What is not returned is borrowed. */
 int http_server_start(const char *listen, struct core *core, struct auth *auth,
-	const struct http_limits *limits, struct http_server **ret, struct err *err);
+	const struct preview_key *preview_key, const struct http_limits *limits,
+	struct http_server **ret, struct err *err);
 
 /* Where it listens: "127.0.0.1:8080". */
 const char *http_server_address(const struct http_server *server);

@@ -40,9 +40,9 @@ enum {
 	RESYNC_BYTES_MAX = 16 << 20,
 	/* A guest that has not taken a frame after so long is dead: the agent reads whatever else happens. */
 	TX_FRAME_MS = 30000,
-	/* Of all queues of a link: twice what full windows hold, so that only a guest that fills many windows
-	 * with crumbs (each costs a chunk of its own) gets there. */
-	QUEUED_BYTES_MAX = 2 * LIMIT_STREAMS * LIMIT_STREAM_WINDOW,
+	/* Of all queues of a link: a third more than what full windows hold, so that only a guest that fills many
+	 * windows with crumbs (each costs a chunk of its own) gets there. */
+	QUEUED_BYTES_MAX = LIMIT_STREAMS / 3 * 4 * LIMIT_STREAM_WINDOW,
 	MALLOC_OVERHEAD_BYTES = 16,
 };
 

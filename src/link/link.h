@@ -81,6 +81,15 @@ int link_next(struct link_stream *s, struct link_event *ret, int64_t deadline_ms
 /* Gives the event's memory and its window back. */
 void link_event_done(struct link_stream *s, struct link_event *ev);
 
+/*
+ * For a thread that waits for other descriptors, too: link_stream_fd() turns readable when the stream may have something
+ * new (an event, window, its end), until link_stream_clear(); look at the stream after that, not before. What is there
+ * is taken by link_next() with a deadline of 0, and link_send() does not wait for up to link_stream_room() bytes.
+ */
+int link_stream_fd(const struct link_stream *s);
+void link_stream_clear(struct link_stream *s);
+size_t link_stream_room(struct link_stream *s);
+
 /* Sends bytes on LINK_CH_BODY; waits for window. 0, -EPIPE, -ECONNRESET (hangup_fd), -ECANCELED
  * when the guest has already closed the stream (read its answer with link_next()), -ETIMEDOUT. */
 int link_send(struct link_stream *s, const void *data, size_t len, int64_t deadline_ms,

@@ -130,6 +130,18 @@ void link_cancel(struct link_stream *s)
 		NULL); /* dead is cancelled too */
 }
 
+int link_stream_fd(const struct link_stream *s)
+{
+	return s->bell;
+}
+
+void link_stream_clear(struct link_stream *s)
+{
+	uint64_t n;
+
+	(void)!read(s->bell, &n, sizeof(n)); /* clear already is as good */
+}
+
 static int err_hangup(struct err *err)
 {
 	return err_set(err, ERR_INTERNAL, -ECONNRESET, "the client went away");
@@ -191,6 +203,8 @@ static enum err_kind kind_of_guest(const char *kind)
 		{"no_space", ERR_NO_SPACE},
 		{"busy", ERR_CONFLICT},
 		{"limit", ERR_TOO_MANY},
+		{"refused", ERR_UPSTREAM},
+		{"reset", ERR_UPSTREAM},
 		{"unsupported", ERR_UNSUPPORTED},
 	};
 
@@ -354,6 +368,24 @@ void link_event_done(struct link_stream *s, struct link_event *ev)
 	*ev = (struct link_event){0};
 }
 
+/* Window for DATA; the lock is held. */
+static size_t room(const struct link_stream *s)
+{
+	if (s->link->dead || s->closed || s->tx_window <= LIMIT_CONTROL_BYTES)
+		return 0;
+	return s->tx_window - LIMIT_CONTROL_BYTES;
+}
+
+size_t link_stream_room(struct link_stream *s)
+{
+	size_t n;
+
+	pthread_mutex_lock(&s->link->lock);
+	n = room(s);
+	pthread_mutex_unlock(&s->link->lock);
+	return n;
+}
+
 /* Takes up to `want` bytes of window, waiting for some. Returns them or an error. */
 static ssize_t take_window(struct link_stream *s, size_t want, int64_t deadline_ms, int hangup_fd,
 	struct err *err)
@@ -368,9 +400,7 @@ static ssize_t take_window(struct link_stream *s, size_t want, int64_t deadline_
 		pthread_mutex_lock(&link->lock);
 		dead = link->dead;
 		closed = s->closed;
-		n = dead || closed || s->tx_window <= LIMIT_CONTROL_BYTES
-			? 0
-			: MIN(want, s->tx_window - LIMIT_CONTROL_BYTES);
+		n = MIN(want, room(s));
 		s->tx_window -= n;
 		pthread_mutex_unlock(&link->lock);
 		if (dead)

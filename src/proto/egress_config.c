@@ -24,8 +24,9 @@ static int read_line(struct egress_config *c, const char *word, const char *valu
 {
 	struct egress_policy *p = &c->policy;
 
-	if (strcmp(word, "internet") == 0) {
-		p->internet = strcmp(value, "yes") == 0;
+	if (strcmp(word, "internet") == 0 &&
+		(strcmp(value, "yes") == 0 || strcmp(value, "no") == 0)) {
+		p->internet = value[0] == 'y';
 		return 0;
 	}
 	if (strcmp(word, "allow") == 0)
@@ -40,7 +41,7 @@ static int read_line(struct egress_config *c, const char *word, const char *valu
 		return add_resolver(c, value, err);
 	if (strcmp(word, "mirror") == 0 && parse_u64(value, 1, UINT16_MAX, &c->mirror_port) == 0)
 		return 0;
-	if (strcmp(word, "rate") == 0 && parse_u64(value, 0, INT64_MAX, &c->rate) == 0)
+	if (strcmp(word, "rate") == 0 && parse_u64(value, 0, EGRESS_RATE_MAX, &c->rate) == 0)
 		return 0;
 	return err_set(err, ERR_INVALID, -EINVAL, "\"%s %s\" is nothing that can be set", word,
 		value);

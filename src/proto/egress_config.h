@@ -18,6 +18,9 @@
 
 enum { EGRESS_CONFIG_MAX = 4 * EGRESS_RULES_MAX * (EGRESS_RULE_SIZE + 12) + 4096 };
 
+#define EGRESS_RATE_MAX \
+	(INT64_C(1) << 40) /* times a second's microseconds it is still an int64_t */
+
 struct egress_config {
 	struct egress_policy policy;
 	struct egress_addr resolvers[GUEST_NET_RESOLVERS_MAX];

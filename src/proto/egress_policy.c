@@ -53,12 +53,14 @@ static bool in_net(const struct egress_addr *a, const struct egress_addr *net, u
 {
 	unsigned int whole = prefix / 8, rest = prefix % 8;
 
+	if (egress_addr_is_v4(a) != egress_addr_is_v4(net))
+		return false;
 	if (memcmp(a->bytes, net->bytes, whole) != 0)
 		return false;
 	return rest == 0 || (a->bytes[whole] ^ net->bytes[whole]) >> (8 - rest) == 0;
 }
 
-/* What the registries of special addresses have (IANA; clouds' documentation for the metadata services). */
+/* What the registries of special addresses have (IANA; clouds' documentation for the metadata services). The first that fits counts. */
 struct special {
 	const char *net;
 	unsigned int prefix;
@@ -90,10 +92,13 @@ static const struct special specials[] = {
 	{"2001::", 32, true, "a tunnel's address"},
 	{"fc00::", 7, false, "a private address"},
 	{"fec0::", 10, false, "a private address"},
+	/* All but 2000::/3, from which public addresses are given out; some networks of their own take others. */
+	{"::", 3, false, "a reserved address"},
+	{"4000::", 2, false, "a reserved address"},
+	{"8000::", 1, false, "a reserved address"},
 };
 
-/* What IPv4 address an IPv6 one leads to, by NAT64 (RFC 6052) or 6to4 (RFC 3056). */
-static bool carries_v4(const struct egress_addr *a, struct egress_addr *ret)
+bool egress_addr_carries_v4(const struct egress_addr *a, struct egress_addr *ret)
 {
 	static const uint8_t nat64[12] = {0x00, 0x64, 0xFF, 0x9B};
 
@@ -110,7 +115,7 @@ static const struct special *special_of(const struct egress_addr *a)
 {
 	struct egress_addr carried = *a;
 
-	(void)carries_v4(a, &carried);
+	(void)egress_addr_carries_v4(a, &carried);
 	for (size_t i = 0; i < ARRAY_SIZE(specials); i++) {
 		struct egress_addr net = {0};
 		unsigned int prefix = specials[i].prefix;
@@ -151,7 +156,7 @@ static bool is_name(const char *s)
 			break;
 		last = label + len + 1;
 	}
-	return isalpha((unsigned char)last[0]) && !(last[0] == '0' && last[1] == 'x');
+	return isalpha((unsigned char)last[0]);
 }
 
 static int parse_ports(const char *text, struct egress_rule *rule)
@@ -236,7 +241,7 @@ static int parse_net(char *target, struct egress_rule *rule, struct err *err)
 int egress_rule_parse(const char *text, struct egress_rule *ret, struct err *err)
 {
 	struct egress_rule rule = {0};
-	char copy[EGRESS_RULE_SIZE], *target;
+	char copy[EGRESS_RULE_SIZE] = "", *target;
 	const char *name;
 	size_t len = strlen(text);
 
@@ -251,7 +256,8 @@ int egress_rule_parse(const char *text, struct egress_rule *ret, struct err *err
 			rule.text);
 	name = target;
 	if (strcmp(target, "*") == 0) {
-		*ret = rule; /* ::/0 */
+		rule.any = true;
+		*ret = rule;
 		return 0;
 	}
 	if (name[0] == '*' && name[1] == '.') {
@@ -279,7 +285,8 @@ static bool is_within(const struct egress_rule *rule, const struct special *s)
 	(void)egress_addr_parse(s->net, &net);
 	if (egress_addr_is_v4(&net))
 		prefix += 96;
-	return !rule->name[0] && rule->prefix >= prefix && in_net(&rule->net, &net, prefix);
+	return !rule->name[0] && !rule->any && rule->prefix >= prefix &&
+		in_net(&rule->net, &net, prefix);
 }
 
 int egress_rule_can_allow(const struct egress_rule *rule, bool host, struct err *err)
@@ -364,8 +371,9 @@ static bool fits_address(const struct egress_rule *rule, const struct egress_tar
 
 	if (rule->name[0])
 		return false;
-	return in_net(&t->addr, &rule->net, rule->prefix) ||
-		(carries_v4(&t->addr, &carried) && in_net(&carried, &rule->net, rule->prefix));
+	return rule->any || in_net(&t->addr, &rule->net, rule->prefix) ||
+		(egress_addr_carries_v4(&t->addr, &carried) &&
+			in_net(&carried, &rule->net, rule->prefix));
 }
 
 static bool fits_some_name(const struct egress_rule *rule, const struct egress_target *t)
@@ -390,19 +398,6 @@ static const struct egress_rule *find(const struct egress_rules *rules,
 	return NULL;
 }
 
-/* An address rule is preferred, for it asks nothing of the stream. */
-static bool allows(const struct egress_rules *rules, const struct egress_target *t,
-	struct egress_verdict *ret)
-{
-	if (find(rules, t, false)) {
-		ret->allowed = true;
-	} else if (t->protocol == EGRESS_TCP && find(rules, t, true)) {
-		ret->allowed = true;
-		ret->by_name = true;
-	}
-	return ret->allowed;
-}
-
 static bool denies(const struct egress_rules *rules, const char *whose,
 	const struct egress_target *t, struct egress_verdict *ret)
 {
@@ -422,6 +417,7 @@ void egress_policy_check(const struct egress_policy *p, const struct egress_targ
 	struct egress_verdict *ret)
 {
 	const struct special *special = special_of(&t->addr);
+	bool open = !special && t->route == EGRESS_ROUTE_BEYOND;
 
 	*ret = (struct egress_verdict){0};
 	if (denies(&p->host_deny, daemon_text, t, ret) || denies(&p->deny, policy_text, t, ret))
@@ -430,22 +426,25 @@ void egress_policy_check(const struct egress_policy *p, const struct egress_targ
 		(void)snprintf(ret->why, sizeof(ret->why), "it is %s", special->what);
 		return;
 	}
-	if (allows(&p->host_allow, t, ret))
+	/* Rules with addresses are preferred, for they ask nothing of the stream. */
+	ret->allowed = find(&p->host_allow, t, false) ||
+		(open && (p->internet || find(&p->allow, t, false)));
+	if (ret->allowed)
 		return;
-	if (special || t->route != EGRESS_ROUTE_BEYOND) {
+	ret->allowed = t->protocol == EGRESS_TCP &&
+		(find(&p->host_allow, t, true) || (open && find(&p->allow, t, true)));
+	if (ret->allowed)
+		ret->names = open ? EGRESS_NAMES_ALLOWED : EGRESS_NAMES_OPENED;
+	else if (open)
+		(void)snprintf(ret->why, sizeof(ret->why), "%s does not allow it", policy_text);
+	else
 		(void)snprintf(ret->why, sizeof(ret->why), "it is %s",
 			special                                ? special->what
 				: t->route == EGRESS_ROUTE_OWN ? "an address of this machine"
 							       : "on the machine's local network");
-		return;
-	}
-	if (p->internet)
-		ret->allowed = true;
-	else if (!allows(&p->allow, t, ret))
-		(void)snprintf(ret->why, sizeof(ret->why), "%s does not allow it", policy_text);
 }
 
-static bool has_names(const struct egress_rules *rules)
+bool egress_rules_have_names(const struct egress_rules *rules)
 {
 	for (size_t i = 0; i < rules->n; i++) {
 		if (rules->all[i].name[0])
@@ -456,8 +455,8 @@ static bool has_names(const struct egress_rules *rules)
 
 bool egress_policy_has_names(const struct egress_policy *p)
 {
-	return has_names(&p->allow) || has_names(&p->deny) || has_names(&p->host_allow) ||
-		has_names(&p->host_deny);
+	return egress_rules_have_names(&p->allow) || egress_rules_have_names(&p->deny) ||
+		egress_rules_have_names(&p->host_allow) || egress_rules_have_names(&p->host_deny);
 }
 
 /* The first rule with a name that fits; a port of 0 fits any. */
@@ -493,7 +492,10 @@ static bool denies_name(const struct egress_policy *p, const char *name, uint16_
 static bool allows_everywhere(const struct egress_rules *rules)
 {
 	for (size_t i = 0; i < rules->n; i++) {
-		if (!rules->all[i].name[0] && rules->all[i].prefix == 0)
+		const struct egress_rule *rule = &rules->all[i];
+		unsigned int all = egress_addr_is_v4(&rule->net) ? 96 : 0;
+
+		if (!rule->name[0] && rule->prefix == all)
 			return true;
 	}
 	return false;
@@ -522,11 +524,12 @@ bool egress_policy_may_resolve(const struct egress_policy *p, const char *name,
 }
 
 bool egress_policy_may_show(const struct egress_policy *p, const char *name, uint16_t port,
-	bool by_name, char why[EGRESS_WHY_SIZE])
+	enum egress_names names, char why[EGRESS_WHY_SIZE])
 {
 	if (denies_name(p, name, port, why))
 		return false;
-	if (!by_name || find_name(&p->allow, name, port) || find_name(&p->host_allow, name, port))
+	if (names == EGRESS_NAMES_FREE || find_name(&p->host_allow, name, port) ||
+		(names == EGRESS_NAMES_ALLOWED && find_name(&p->allow, name, port)))
 		return true;
 	(void)snprintf(why, EGRESS_WHY_SIZE, "%s allows this address only for other names",
 		policy_text);

@@ -19,7 +19,7 @@
  *
  * A name is no property of an address: anybody may let his name point anywhere. So a rule with a name fits an address that the
  * sandbox's own resolver has answered for that name, and since many names share the address of a content network, the stream
- * itself must then show the name too (`by_name`: TLS and HTTP do). UDP can't, and is opened by addresses alone.
+ * itself must then show the name too (enum egress_names; TLS and HTTP do). UDP can't, and is opened by addresses alone.
  *
  * All of it is about what the *host* would do: IPv4 is kept in the form ::ffff:a.b.c.d, and forms of IPv6 that
  * carry an IPv4 address (NAT64, 6to4) are judged by what they carry.
@@ -47,6 +47,8 @@ struct egress_addr {
 
 struct egress_addr egress_addr_v4(const uint8_t bytes[4]);
 bool egress_addr_is_v4(const struct egress_addr *a);
+/* Whether an IPv6 address leads to an IPv4 one, by NAT64 (RFC 6052) or 6to4 (RFC 3056), and to which. */
+bool egress_addr_carries_v4(const struct egress_addr *a, struct egress_addr *ret);
 /* As people write it. */
 void egress_addr_text(const struct egress_addr *a, char dst[EGRESS_ADDR_TEXT]);
 /* 0 or -EINVAL: dotted quads of four decimal numbers, and RFC 4291. */
@@ -64,8 +66,9 @@ struct egress_rule {
 	char text[EGRESS_RULE_SIZE]; /* as it was written, in lower case */
 	char name[EGRESS_NAME_SIZE]; /* "": an address */
 	bool subdomains;             /* of the name, and not the name itself */
-	struct egress_addr net;
-	unsigned int prefix; /* 0..128 */
+	bool any;                    /* "*": any address */
+	struct egress_addr net;      /* else; IPv4 is no part of a network of IPv6 */
+	unsigned int prefix;         /* 0..128 */
 	uint16_t first_port, last_port;
 };
 
@@ -88,7 +91,7 @@ struct egress_policy {
 };
 void egress_policy_done(struct egress_policy *p);
 
-/* How this machine would send to an address. */
+/* How this machine would send to an address, or to what it carries: the nearest counts. */
 enum egress_route {
 	EGRESS_ROUTE_BEYOND, /* by a gateway */
 	EGRESS_ROUTE_LINK,   /* on a network that it is in */
@@ -105,9 +108,16 @@ struct egress_target {
 	size_t n_names;
 };
 
+/* Which names a stream may show. */
+enum egress_names {
+	EGRESS_NAMES_FREE,    /* any that is not denied, or none */
+	EGRESS_NAMES_ALLOWED, /* one that is allowed, and it must show one */
+	EGRESS_NAMES_OPENED,  /* one that the daemon allows: the address is open to these only */
+};
+
 struct egress_verdict {
 	bool allowed;
-	bool by_name;              /* and only by name: the stream must show one */
+	enum egress_names names;
 	char why[EGRESS_WHY_SIZE]; /* of a denial: the rule, for people */
 };
 
@@ -115,15 +125,16 @@ void egress_policy_check(const struct egress_policy *p, const struct egress_targ
 	struct egress_verdict *ret);
 
 /* Whether there are rules with names, for which answers of the resolver are to be kept and streams to be looked into. */
+bool egress_rules_have_names(const struct egress_rules *rules);
 bool egress_policy_has_names(const struct egress_policy *p);
 
 /* Whether that name may be looked up: a question is a message to whoever owns the name. Lower case, no final dot. */
 bool egress_policy_may_resolve(const struct egress_policy *p, const char *name,
 	char why[EGRESS_WHY_SIZE]);
 
-/* Whether a stream to that port may show that name. `by_name`: what egress_policy_check() said of it. */
+/* Whether a stream to that port may show that name. `names`: what egress_policy_check() said of it. */
 bool egress_policy_may_show(const struct egress_policy *p, const char *name, uint16_t port,
-	bool by_name, char why[EGRESS_WHY_SIZE]);
+	enum egress_names names, char why[EGRESS_WHY_SIZE]);
 
 /* What opens addresses of that kind: ERR_INVALID where a rule of a sandbox (`host`: of the daemon) allows what it can't open. */
 int egress_rule_can_allow(const struct egress_rule *rule, bool host, struct err *err);

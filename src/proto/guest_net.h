@@ -13,8 +13,7 @@
 
 #define GUEST_NET_V4_ADDR "10.0.2.15"
 #define GUEST_NET_V4_NET "10.0.2.0"
-#define GUEST_NET_V4_MASK "255.255.255.0"
-#define GUEST_NET_V4_BITS 24
+#define GUEST_NET_V4_MASK "255.255.255.0" /* to the stack; the guest knows of no neighbours */
 #define GUEST_NET_V4_GATEWAY "10.0.2.2"
 /* The first is the first resolver of the host, and so on; one that the host has not is refused at once. */
 #define GUEST_NET_RESOLVERS \

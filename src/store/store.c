@@ -232,6 +232,11 @@ int store_set_lifecycle(struct store *s, const char *id, int64_t ttl_seconds, in
 		"siii", id, ttl_seconds, persistent, idle_seconds);
 }
 
+int store_set_metadata(struct store *s, const char *id, const char *metadata, struct err *err)
+{
+	return change(s, err, "UPDATE sandbox SET metadata = ?2 WHERE id = ?1", "ss", id, metadata);
+}
+
 int store_set_failure(struct store *s, const char *id, const char *failure, struct err *err)
 {
 	return change(s, err, "UPDATE sandbox SET failure = ?2 WHERE id = ?1", "ss", id, failure);

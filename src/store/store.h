@@ -68,6 +68,7 @@ int store_set_state(struct store *s, const char *id, const char *state, bool dur
 int store_set_lifecycle(struct store *s, const char *id, int64_t ttl_seconds, int64_t persistent,
 	int64_t idle_seconds, struct err *err);
 int store_set_network(struct store *s, const char *id, const char *network, struct err *err);
+int store_set_metadata(struct store *s, const char *id, const char *metadata, struct err *err);
 int store_delete_sandbox(struct store *s, const char *id, struct err *err);
 
 /* Calls fn for each row, oldest first; the strings live for the call only. fn must not call back. */

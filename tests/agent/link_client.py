@@ -45,6 +45,7 @@ class Stream:
     partial: bytearray = field(default_factory=bytearray)
     received: int = 0
     tx_window: int = WINDOW
+    ended: bool = False
     answer: Json | None = None
     auto_credit: bool = True
 
@@ -199,6 +200,8 @@ class Link:
         elif kind == CREDIT:
             s.tx_window += struct.unpack("<I", payload)[0]
             assert s.tx_window <= WINDOW
+        elif kind == END:
+            s.ended = True
         elif kind == CLOSE:
             s.answer = json.loads(payload)
         if kind in (DATA, EVENT):

@@ -25,8 +25,18 @@ def test_argv_needs_no_shell(link: Link) -> None:
     assert s.stdout == b"a b|$HOME|-rf|"
 
 
-@pytest.mark.parametrize("request_", [{}, {"argv": []}, {"argv": [1]}, {"cmd": 5}, {"cmd": "true", "env": []},
-                                      {"cmd": "true", "env": {"A=B": "c"}}, {"cmd": "true", "env": {"A": 1}}])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {},
+        {"argv": []},
+        {"argv": [1]},
+        {"cmd": 5},
+        {"cmd": "true", "env": []},
+        {"cmd": "true", "env": {"A=B": "c"}},
+        {"cmd": "true", "env": {"A": 1}},
+    ],
+)
 def test_wrong_requests(link: Link, request_: dict[str, object]) -> None:
     with pytest.raises(LinkError) as e:
         link.call("exec", **request_)
@@ -43,8 +53,9 @@ def test_command_not_found(link: Link) -> None:
     assert s.result()["exit_code"] == 126
 
 
-@pytest.mark.parametrize(("cmd", "code", "sig"), [("kill -9 $$", 137, 9), ("kill -11 $$", 139, 11),
-                                                  ("kill -TERM $$", 143, 15)])
+@pytest.mark.parametrize(
+    ("cmd", "code", "sig"), [("kill -9 $$", 137, 9), ("kill -11 $$", 139, 11), ("kill -TERM $$", 143, 15)]
+)
 def test_signals(link: Link, cmd: str, code: int, sig: int) -> None:
     result, _, _ = link.exec(cmd)
     assert (result["exit_code"], result["signal"]) == (code, sig)
@@ -142,7 +153,9 @@ def test_environment_layers(agent: Agent) -> None:
     link = agent.link
     link.resume(env={"C": "sandbox", "D": "sandbox"})
     show = "echo $A-$B-$C-$D-$LANG; echo $PATH"
-    assert link.exec(show, env={"D": "request"})[1].startswith(b"file-two words-sandbox-request-C.UTF-8\n/opt/venv/bin:")
+    assert link.exec(show, env={"D": "request"})[1].startswith(
+        b"file-two words-sandbox-request-C.UTF-8\n/opt/venv/bin:"
+    )
     assert link.exec(show)[1].startswith(b"file-two words-sandbox-sandbox-")
 
 
@@ -198,11 +211,12 @@ def test_no_zombies(agent: Agent) -> None:
 
 
 def test_many_at_once(link: Link) -> None:
-    streams = [link.open("exec", cmd=f"echo {i}; sleep 0.2") for i in range(64)]
+    streams = [link.open("exec", cmd=f"echo {i}; cat", stdin=True) for i in range(192)]
     with pytest.raises(LinkError) as e:
         link.call("exec", cmd="true")
     assert e.value.kind == "limit"
     for i, s in enumerate(streams):
+        s.end()
         assert s.result()["exit_code"] == 0
         assert s.stdout == f"{i}\n".encode()
     assert link.exec("echo again")[1] == b"again\n"

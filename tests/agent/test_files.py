@@ -12,7 +12,19 @@ from pathlib import Path
 import pytest
 from link_client import Link, LinkError
 
-NAMES = ["a b", "emoji \U0001f43c", "nbsp\u202f", "%20", "a+b", "quo\"te's", "new\nline", "-rf", "--help", "\\", "x" * 255]
+NAMES = [
+    "a b",
+    "emoji \U0001f43c",
+    "nbsp\u202f",
+    "%20",
+    "a+b",
+    "quo\"te's",
+    "new\nline",
+    "-rf",
+    "--help",
+    "\\",
+    "x" * 255,
+]
 
 
 def kind(call: object) -> str:

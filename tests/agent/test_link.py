@@ -30,7 +30,7 @@ def test_requests_that_are_no_json(link: Link) -> None:
 
 
 def test_a_request_in_parts(link: Link) -> None:
-    result, out, _ = link.exec("printf %s \"$X\" | wc -c", env={"X": "y" * 100_000})
+    result, out, _ = link.exec('printf %s "$X" | wc -c', env={"X": "y" * 100_000})
     assert out.strip() == b"100000" and result["exit_code"] == 0
 
 
@@ -135,6 +135,9 @@ def test_resume(agent: Agent) -> None:
     (etc / "hosts").write_text("127.0.0.1 localhost\n127.0.1.1 old\n::1 six\n")
     agent.link.resume(hostname="box-2")
     assert (etc / "hosts").read_text() == "127.0.0.1 localhost\n::1 six\n127.0.1.1\tbox-2\n"
+    agent.link.resume(hostname="b")
+    assert (etc / "hosts").read_text() == "127.0.0.1 localhost\n::1 six\n127.0.1.1\tb\n"
+    assert (etc / "hostname").read_text() == "b\n"
 
 
 def test_settings_of_package_managers(agent: Agent) -> None:
@@ -153,8 +156,19 @@ def test_settings_of_package_managers(agent: Agent) -> None:
     assert not (agent.root / "run/pandastack-other.conf").exists()
 
 
-@pytest.mark.parametrize("wrong", [{"time_ns": 0}, {"entropy": "AAAA"}, {"entropy": "!" * 88}, {"hostname": "a b"},
-                                   {"hostname": ""}, {"machine_id": "0" * 31}, {"machine_id": "G" * 32}, {"env": [1]}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"time_ns": 0},
+        {"entropy": "AAAA"},
+        {"entropy": "!" * 88},
+        {"hostname": "a b"},
+        {"hostname": ""},
+        {"machine_id": "0" * 31},
+        {"machine_id": "G" * 32},
+        {"env": [1]},
+    ],
+)
 def test_resume_refuses(link: Link, wrong: dict[str, object]) -> None:
     with pytest.raises(LinkError) as e:
         link.resume(**wrong)

@@ -98,14 +98,48 @@ def test_environment_and_directory(agent: Agent, tmp_path: Path) -> None:
     assert run(link, show)[1].stdout == wanted
 
 
-@pytest.mark.parametrize(("request_", "kind"), [({}, "invalid"), ({"session": ""}, "invalid"), ({"session": "x" * 129}, "invalid"),
-                                                ({"session": "r", "language": "R"}, "unsupported"),
-                                                ({"session": "c", "cwd": "/no/dir"}, "not_found"),
-                                                ({"session": "e", "env": {"": "x"}}, "invalid"), ({"session": "s"}, "exists")])
+@pytest.mark.parametrize(
+    ("request_", "kind"),
+    [
+        ({}, "invalid"),
+        ({"session": ""}, "invalid"),
+        ({"session": "x" * 129}, "invalid"),
+        ({"session": "r", "language": "R"}, "unsupported"),
+        ({"session": "c", "cwd": "/no/dir"}, "not_found"),
+        ({"session": "e", "env": {"": "x"}}, "invalid"),
+        ({"session": "s"}, "exists"),
+    ],
+)
 def test_create_refuses(link: Link, s: str, request_: Json, kind: str) -> None:
     with pytest.raises(LinkError) as e:
         link.call("session_create", **request_)
     assert e.value.kind == kind
+
+
+def test_kernels_of_a_copy_seed_their_generators(link: Link, tmp_path: Path) -> None:
+    """Once, before their next cell; and where none comes, soon."""
+    seeded = tmp_path / "seeded"
+    os.mkfifo(seeded)
+    link.call("session_create", session="s")
+    link.call("session_create", session="idle", env={"FAKE_SEEDED": str(seeded)})
+    link.resume()
+    assert run(link, "print(seeds)")[1].stdout == b"1\n"
+    seeded.read_bytes()  # waits for the kernel
+    for name in ("s", "idle"):
+        assert run(link, "print(seeds)", session=name)[1].stdout == b"1\n"
+
+
+def test_no_new_seeds_for_a_machine_that_goes_on(link: Link, s: str) -> None:
+    link.resume(hostname=None, machine_id=None)
+    assert run(link, "print(seeds)")[1].stdout == b"0\n"
+
+
+def test_a_kernel_that_is_starting_in_a_copy_seeds_its_generators(link: Link) -> None:
+    """It may have drawn its numbers before."""
+    created = link.open("session_create", session="s")
+    link.resume()
+    created.result()
+    assert run(link, "print(seeds)")[1].stdout == b"1\n"
 
 
 def test_unknown_sessions(link: Link) -> None:
@@ -236,8 +270,10 @@ def test_children_of_an_interrupted_cell_die(agent: Agent) -> None:
     assert stream.stdout == b"None -9\n"
 
 
-@pytest.mark.parametrize(("code", "signal_", "reason"), [("os._exit(3)", None, "exited with code 3"),
-                                                         ("os.kill(os.getpid(), 11)", 11, "signal 11")])
+@pytest.mark.parametrize(
+    ("code", "signal_", "reason"),
+    [("os._exit(3)", None, "exited with code 3"), ("os.kill(os.getpid(), 11)", 11, "signal 11")],
+)
 def test_a_kernel_that_dies(link: Link, s: str, code: str, signal_: int | None, reason: str) -> None:
     result, stream = run(link, f"print('last words'); os.write(1, b'and more\\n'); {code}")
     assert result["status"] == "died" and result["state_lost"] is True and reason in result["reason"]
@@ -324,9 +360,18 @@ def test_a_timeout_under_a_slow_reader(link: Link, s: str) -> None:
     assert stream.result()["status"] == "timeout"
 
 
-@pytest.mark.parametrize("code", ["raw(b'\\xff' * 100)", "raw(b'\\xff\\xff\\xff\\xffm')", "frame('q', b'')", "raw(b'\\1\\0\\2\\0d')",
-                                  "raw(b'\\1\\0')\nos._exit(0)", "os.close(next(i for i in range(3, 20) if os.path.exists("
-                                  "f'/proc/self/fd/{i}') and 'socket' in os.readlink(f'/proc/self/fd/{i}')))\nwhile True: pass"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raw(b'\\xff' * 100)",
+        "raw(b'\\xff\\xff\\xff\\xffm')",
+        "frame('q', b'')",
+        "raw(b'\\1\\0\\2\\0d')",
+        "raw(b'\\1\\0')\nos._exit(0)",
+        "os.close(next(i for i in range(3, 20) if os.path.exists("
+        "f'/proc/self/fd/{i}') and 'socket' in os.readlink(f'/proc/self/fd/{i}')))\nwhile True: pass",
+    ],
+)
 def test_nonsense_kills_the_kernel_alone(link: Link, s: str, code: str) -> None:
     result, _ = run(link, code)
     assert result["status"] == "died"
@@ -419,7 +464,8 @@ def test_a_question_ends_with_its_cell(link: Link, s: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "wanted"), [("exit_code = 3; 1/0", 3), ("exit_code = 256; 1/0", 1), ("exit_code = -1; 1/0", 1), ("1/0", 1)]
+    ("code", "wanted"),
+    [("exit_code = 3; 1/0", 3), ("exit_code = 256; 1/0", 1), ("exit_code = -1; 1/0", 1), ("1/0", 1)],
 )
 def test_exit_code_of_a_cell(link: Link, s: str, code: str, wanted: int) -> None:
     assert run(link, code)[0]["exit_code"] == wanted

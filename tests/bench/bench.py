@@ -26,12 +26,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench import network
+
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = "code-interpreter"
 MIB = 1 << 20
 TRANSFER = 256 * MIB
 IDLE_SANDBOXES = 20
-PARTS = ["creation", "pools", "states", "warm", "transfer", "idle"]
+PARTS = ["creation", "pools", "states", "warm", "transfer", "network", "idle"]
 KERNEL_SCRIPT = ROOT / "runtime" / "bench_kernel.py"
 GUEST_RUNTIME = "/usr/lib/pandastack/runtime"
 GUEST_PYTHON = "/opt/venv/bin/python"
@@ -56,7 +58,7 @@ def templates_dir() -> Path:
 class Daemon:
     """`pandastack serve`, and calls to it on one connection that is kept."""
 
-    def __init__(self, program: Path, data: str, templates: Path, *options: str) -> None:
+    def __init__(self, program: Path, data: str, templates: Path, *options: str, path: str | None = None) -> None:
         self.data = Path(data).resolve()
         self.process = subprocess.Popen(
             [
@@ -68,6 +70,7 @@ class Daemon:
                 f"--templates={templates}",
                 *options,
             ],
+            env={**os.environ, "PATH": path} if path else None,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -101,9 +104,9 @@ class Daemon:
             raise BenchError(f"{method} {path}: {response.status} {answer}")
         return answer
 
-    def create(self) -> str:
+    def create(self, **body: Any) -> str:
         """A new sandbox's path."""
-        return f"/v1/sandboxes/{self.call('POST', '/v1/sandboxes', {'template': TEMPLATE})['id']}"
+        return f"/v1/sandboxes/{self.call('POST', '/v1/sandboxes', {'template': TEMPLATE, **body})['id']}"
 
     def session(self, sandbox: str) -> str:
         """A new session's path."""
@@ -290,6 +293,57 @@ class Bench:
                     raise BenchError("the download failed")
                 down.values.append(TRANSFER / 1e6 / (time.perf_counter() - start))
 
+    def network(self) -> None:
+        """The way out, beside QEMU's own."""
+        address = network.own_address()
+        if address is None:
+            print("  this machine has no address but its loopback's: left out", file=sys.stderr)
+            return
+        peer = network.Peer()
+        try:
+            with self.other_daemon(f"--egress-allow={address}:{peer.port}") as d:
+                before = network.helpers()
+                sandbox = d.create()
+                ours = self._network(d, sandbox, "through the helper", address, peer.port)
+                (helper,) = network.helpers() - before
+                self.row("helper's resident memory after that", "MB", 6).values.append(network.resident_mb(helper))
+                idle = self.row(f"CPU of the helper when idle, {self.idle_seconds} s", "% core", 0)
+                start = cpu_seconds(helper)
+                time.sleep(self.idle_seconds)
+                idle.values.append(100 * (cpu_seconds(helper) - start) / self.idle_seconds)
+            with network.qemu_with_user_network() as path, self.other_daemon("--prespawn=0", path=path) as d:
+                sandbox = d.create(network={"egress": "none"})
+                d.call("POST", f"{sandbox}/exec", {"cmd": network.CARD_UP})
+                theirs = self._network(d, sandbox, "QEMU's user network", "10.0.2.2", peer.port)
+        finally:
+            peer.close()
+        for i, what in enumerate(("send", "receive")):
+            share = statistics.median(ours[i].values) / statistics.median(theirs[i].values)
+            self.row(f"{what}: the helper's share of QEMU's", "%", 60, at_least=True).values.append(100 * share)
+        share = statistics.median(ours[2].values) / statistics.median(theirs[2].values)
+        self.row("connect: the helper's time beside QEMU's", "x", 1.3).values.append(share)
+
+    def _network(self, d: Daemon, sandbox: str, how: str, address: str, port: int) -> tuple[Row, Row, Row]:
+        d.connection.request("PUT", f"{sandbox}/fs?path=/tmp/net.py", network.GUEST.encode(), d.headers)
+        d.connection.getresponse().read()
+
+        def guest(what: str, n: int) -> list[float]:
+            cmd = {"cmd": f"python3 /tmp/net.py {what} {address} {port} {n}", "timeout_seconds": 600}
+            answer = d.call("POST", f"{sandbox}/exec", cmd)
+            if answer["exit_code"]:
+                raise BenchError(answer["stderr"])
+            return [float(line) for line in answer["stdout"].split()]
+
+        rows = []
+        for what in ("send", "receive"):
+            row = self.row(f"{what} {network.TRANSFER_MIB} MiB, {how}", "MB/s", at_least=True)
+            size = network.TRANSFER_MIB * MIB / 1e6
+            row.values += [size / guest(what, network.TRANSFER_MIB)[0] for _ in self.times(3)]
+            rows.append(row)
+        row = self.row(f"connect, {how}", "ms")
+        row.values += [1000 * t for t in guest("connect", network.CONNECTS)]
+        return rows[0], rows[1], row
+
     def idle(self) -> None:
         """What sandboxes cost that do nothing."""
         d = self.daemon
@@ -333,10 +387,10 @@ class Bench:
                 written.values.append(spare["Private_Dirty"])
 
     @contextlib.contextmanager
-    def other_daemon(self, *options: str) -> Iterator[Daemon]:
+    def other_daemon(self, *options: str, path: str | None = None) -> Iterator[Daemon]:
         """A daemon with these options, on a data folder of its own."""
         with tempfile.TemporaryDirectory(prefix="pandastack-bench-") as data:
-            d = Daemon(self.program, data, self.templates, *options)
+            d = Daemon(self.program, data, self.templates, *options, path=path)
             try:
                 yield d
             finally:
@@ -353,7 +407,7 @@ class Bench:
             self._snapshots(d, parent)
             self._forks(d, parent, kernel)
             self._hibernation(d, parent)
-        self._tree_of_waiting_processes()
+        self._fork_trees()
         self._shared_memory()
 
     def _pauses(self, d: Daemon, parent: str) -> None:
@@ -394,23 +448,22 @@ class Bench:
             pause.values.append(answer["pause_ms"])
             written.values.append(answer["delta_bytes"] / 1e6)
             d.call("DELETE", answer["child"])
-        self._fork_tree(d, parent, "fork-tree of 8, one process waiting", 1)
 
-    def _fork_tree(self, d: Daemon, parent: str, what: str, spares: int) -> None:
-        tree = self.row(what, "ms", 600)
-        for _ in self.times(10):
-            d.wait_for_spares("prespawn", spares)
-            start = time.perf_counter()
-            children = d.call("POST", f"{parent}/fork-tree", {"count": 8})["children"]
-            tree.values.append((time.perf_counter() - start) * 1000)
-            for child in children:
-                d.call("DELETE", f"/v1/sandboxes/{child['id']}")
-
-    def _tree_of_waiting_processes(self) -> None:
-        with self.other_daemon("--prespawn=8") as d:
-            parent = d.create()
-            d.run(d.session(parent), SIXTEEN_MB)
-            self._fork_tree(d, parent, "fork-tree of 8, all processes waiting", 8)
+    def _fork_trees(self) -> None:
+        """As it is by default: one process waits, and after the first tree as many as that had children."""
+        first = self.row("fork-tree of 8, the first in a while", "ms", 600)
+        later = self.row("fork-tree of 8, those after it", "ms", 600)
+        for _ in self.times(5):
+            with self.other_daemon() as d:
+                parent = d.create()
+                d.run(d.session(parent), SIXTEEN_MB)
+                for row, spares in ((first, 1), (later, 8), (later, 8)):
+                    d.wait_for_spares("prespawn", spares)
+                    start = time.perf_counter()
+                    children = d.call("POST", f"{parent}/fork-tree", {"count": 8})["children"]
+                    row.values.append((time.perf_counter() - start) * 1000)
+                    for child in children:
+                        d.call("DELETE", f"/v1/sandboxes/{child['id']}")
 
     def _hibernation(self, d: Daemon, parent: str) -> None:
         sleep, wake = self.row("hibernate", "ms"), self.row("wake", "ms", 200)
@@ -559,6 +612,7 @@ def main() -> int:
             bench = Bench(program, templates, daemon, 0.2 if arguments.quick else 1, 10 if arguments.quick else 60)
             for part in parts:
                 print(f"… {part}", file=sys.stderr, flush=True)
+                daemon.connection.close()  # the daemon has, where a part took minutes; the next request opens it
                 getattr(bench, part)()
         finally:
             daemon.stop()

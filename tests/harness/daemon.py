@@ -161,6 +161,7 @@ class Daemon:
                 else:
                     self.strays.append(line)
                 self._news.notify_all()
+        stream.close()
         with self._news:
             self._ended = True
             self._news.notify_all()
@@ -248,6 +249,14 @@ class Daemon:
             if line.startswith(f"{field}:"):
                 return int(line.split()[1])
         raise AssertionError(f"no {field}")
+
+    @contextlib.contextmanager
+    def stays_small(self) -> Iterator[None]:
+        """The daemon keeps nothing of what passes through it in the block; sanitizers keep what was freed."""
+        before = self.status_kib("VmRSS")
+        yield
+        growth = self.status_kib("VmRSS") - before
+        assert sanitizers() or growth < 8 << 10, f"{growth} KiB"
 
     def memory_kib(self, sandbox_id: str, field: str = "Pss") -> int:
         """What the machine of a sandbox holds: a field of its /proc/PID/smaps_rollup, in KiB."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import Daemon
+from harness import Daemon, Sandbox
 from harness.daemon import fill
 
 MakeDaemon = Callable[..., Daemon]
@@ -135,3 +135,8 @@ def test_disk_full_under_a_running_guest(small_disk: tuple[Daemon, Path]) -> Non
     s.delete()
     d.stop()
     d.check_clean()
+
+
+def test_security_modules_without_rules_are_off(box: Sandbox) -> None:
+    """Each system call of the guest would pass through them."""
+    assert "selinuxfs" not in box.output("cat /proc/filesystems")

@@ -49,6 +49,9 @@ def test_cwd_env_stdin_user(box: Sandbox) -> None:
         "POST", f"{box.path}/exec", 400, "request.invalid", json={"cmd": "true", "user": "nobody-here"}
     )
     assert "nobody-here" in unknown["error"]
+    for streamed in ({"cwd": "/no/such/folder"}, {"user": "nobody-here"}):
+        with box.stream("true", **streamed) as events:
+            assert [(e.name, e.data["code"]) for e in events] == [("error", "request.invalid")]
 
 
 def test_stdin_that_nobody_reads(box: Sandbox) -> None:

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import Api, Daemon, Sandbox, Session
-from harness.daemon import fill
+from harness.daemon import fill, has_fault_points
 
 Make = Callable[..., Sandbox]
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -328,6 +330,79 @@ def test_memory_of_single_forks(daemon: Daemon, sandbox: Make) -> None:
             assert child.same(kernel).text("float(big[0]), float(big[1:].sum())") == f"({step + 1}.0, {total})"
     finally:
         discard(*children)
+
+
+def test_no_room_for_a_memory_to_share(small_disk: tuple[Daemon, Path]) -> None:
+    """A few children get a copy each. Many would take more memory than that, and are refused."""
+    d, disk = small_disk
+    s = d.api.create("base")
+    s.output("head -c 30M /dev/zero | tr '\\0' x > /dev/shm/big")
+    mark = d.mark()
+    child = s.fork()
+    d.wait_log("no room for a memory that forks share", since=mark, sandbox=s.id)
+    assert child.output("tr -d x < /dev/shm/big | wc -c; wc -c < /dev/shm/big").split() == ["0", str(30 << 20)]
+    assert {p.name for p in (disk / "sandboxes").rglob("memory*")} == set()
+    child.delete()
+    d.api.refused("POST", f"{s.path}/fork-tree", 507, "no_space", json={"count": 16})
+    assert d.folders() == [s.id]
+    assert list((disk / "forks").iterdir()) == []
+    d.stop()
+    d.check_clean()
+
+
+BIG = 100 << 20
+
+
+def fill_memory(s: Sandbox, letter: str) -> None:
+    """So much of it that the next fork makes a memory to share."""
+    s.output(f"head -c {BIG} /dev/zero | tr '\\0' {letter} > /dev/shm/big")
+
+
+def look(s: Sandbox) -> list[str]:
+    """What is in that memory, and beside it."""
+    return s.output("tr -d x < /dev/shm/big | wc -c; tr -d y < /dev/shm/big | wc -c; cat /dev/shm/word").split()
+
+
+def test_two_forks_that_make_a_memory_to_share(make_daemon: Callable[..., Daemon], tmp_path: Path) -> None:
+    """One puts it in place while the other has written down how its parent differs from the one that was there."""
+    if not has_fault_points():
+        pytest.skip("the program was built without -Dfaults=true")
+    flattened, captured = tmp_path / "flattened", tmp_path / "captured"
+    d = make_daemon(env={"PANDASTACK_FAULT": f"fork.flattened={flattened},capture.memory={captured}"}).wait_ready()
+    s = d.api.create("base")
+    shared = d.data_dir / "sandboxes" / s.id / "shared"
+    fill_memory(s, "x")
+    s.output("echo zero > /dev/shm/word")
+    zero = s.fork()
+    before = shared.stat().st_ino
+    fill_memory(s, "y")
+    s.output("echo one > /dev/shm/word")
+    os.mkfifo(flattened)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(s.fork)
+        with contextlib.ExitStack() as holding:
+            holding.enter_context(flattened.open("wb"))
+            flattened.unlink()
+            fill_memory(s, "x")
+            s.output("echo two > /dev/shm/word")
+            os.mkfifo(captured)
+            second = pool.submit(s.fork)
+            with captured.open("wb"):
+                captured.unlink()
+                holding.close()
+                with pytest.raises(TimeoutError):
+                    first.result(0.5)
+                assert shared.stat().st_ino == before
+        one, two = first.result(), second.result()
+    s.output("echo three > /dev/shm/word")
+    three = s.fork()
+    assert shared.stat().st_ino != before
+    assert look(zero) == ["0", str(BIG), "zero"]
+    assert look(one) == [str(BIG), "0", "one"]
+    assert look(two) == ["0", str(BIG), "two"]
+    assert look(three) == ["0", str(BIG), "three"]
+    d.stop()
+    d.check_clean()
 
 
 # ---- clones are different (S1 to S4) ----

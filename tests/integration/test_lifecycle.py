@@ -19,6 +19,7 @@ from harness import Api, Daemon, Sandbox, Session
 from harness.daemon import fill, has_fault_points, wait_for_exit
 
 Make = Callable[..., Sandbox]
+Call = Callable[[Sandbox], None]
 MakeDaemon = Callable[..., Daemon]
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 CALLS = ["pause", "resume", "hibernate", "wake"]
@@ -463,45 +464,28 @@ def test_over_a_restart(make_daemon: MakeDaemon, kept: bool) -> None:
     d.check_clean()
 
 
-def test_disk_full(small_disk: tuple[Daemon, Any]) -> None:
-    """It can't be hibernated, and runs on; nor be woken, and stays asleep until there is room (S11)."""
+@pytest.mark.parametrize(
+    ("stop", "go", "status"),
+    [(Sandbox.hibernate, Sandbox.wake, "hibernated"), (Sandbox.pause, Sandbox.resume, "paused")],
+)
+def test_disk_full(small_disk: tuple[Daemon, Any], stop: Call, go: Call, status: str) -> None:
+    """What can't be written, or only noted, is undone: it runs on, or stays as it is until there is room (S11)."""
     d, disk = small_disk
     s = d.api.create()
     kernel = s.session()
     kernel.ok("x = 5")
     filler = fill(disk)
-    d.api.refused("POST", f"{s.path}/hibernate", 507, "no_space")
+    d.api.refused("POST", f"{s.path}/{stop.__name__}", 507, "no_space")
     assert s.status() == "running"
     assert kernel.text("x") == "5"
     assert not (disk / "sandboxes" / s.id / "hibernated").exists()
     filler.unlink()
-    s.hibernate()
+    stop(s)
     filler = fill(disk)
-    d.api.refused("POST", f"{s.path}/wake", 507, "no_space")
-    assert s.status() == "hibernated"
+    d.api.refused("POST", f"{s.path}/{go.__name__}", 507, "no_space")
+    assert s.status() == status
     filler.unlink()
-    assert kernel.text("x") == "5"
-    d.stop()
-    d.check_clean()
-
-
-def test_disk_full_for_the_registry(small_disk: tuple[Daemon, Any]) -> None:
-    """What can't be noted is undone: it runs on, or stays paused."""
-    d, disk = small_disk
-    s = d.api.create()
-    kernel = s.session()
-    kernel.ok("x = 5")
-    filler = fill(disk)
-    d.api.refused("POST", f"{s.path}/pause", 507, "no_space")
-    assert s.status() == "running"
-    assert kernel.text("x") == "5"
-    filler.unlink()
-    s.pause()
-    filler = fill(disk)
-    d.api.refused("POST", f"{s.path}/resume", 507, "no_space")
-    assert s.status() == "paused"
-    filler.unlink()
-    s.resume()
+    go(s)
     assert kernel.text("x") == "5"
     d.stop()
     d.check_clean()

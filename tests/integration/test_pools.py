@@ -261,6 +261,22 @@ def test_spares_of_an_old_version_are_dropped(make_daemon: MakeDaemon, own_templ
         shutil.rmtree(own_templates)
 
 
+def test_gc_ends_spares_of_an_old_version(make_daemon: MakeDaemon, own_templates: Path) -> None:
+    """They have its files open, whose room would not be free."""
+    try:
+        d = make_daemon(template_dir=own_templates, args=PRESPAWN).wait_ready()
+        d.wait_log(READY)
+        pid = spare_of(d)
+        new = rebuild(own_templates / BASE)
+        d.api.call("POST", "/v1/gc")
+        assert wait_for_exit(pid, 10)
+        d.wait_log(READY, version=new)
+        d.stop()
+        d.check_clean()
+    finally:
+        shutil.rmtree(own_templates)
+
+
 def test_removing_a_template_ends_its_spares(make_daemon: MakeDaemon, own_templates: Path) -> None:
     try:
         d = make_daemon(template_dir=own_templates, args=PRESPAWN).wait_ready()
@@ -284,6 +300,30 @@ def test_the_pool_follows_what_is_asked_for(make_daemon: MakeDaemon) -> None:
     d.api.create("base")
     assert (takes(d.api, "prespawn", "hits"), takes(d.api, "prespawn", "misses")) == (1, 1)
     d.stop()
+
+
+def wait_for_spares(d: Daemon, count: int, since: int) -> None:
+    """Wait until so many have been made since that place in the log."""
+    for _ in range(count):
+        since = d.records.index(d.wait_log(READY, since=since), since) + 1
+
+
+def test_a_burst_leaves_more_spares(make_daemon: MakeDaemon) -> None:
+    """Who has forked a tree does it again."""
+    d = make_daemon(args=PRESPAWN).wait_ready()
+    s = d.api.create("base")
+    d.wait_log(READY, template="base")
+    mark = d.mark()
+    made = s.fork_tree(4)
+    hits, misses = takes(d.api, "prespawn", "hits"), takes(d.api, "prespawn", "misses")
+    wait_for_spares(d, 4, mark)
+    assert len(d.vms("pool")) == 4
+    made += s.fork_tree(4)
+    assert takes(d.api, "prespawn", "hits") == hits + 4
+    assert takes(d.api, "prespawn", "misses") == misses
+    assert {c.output("echo fine") for c in made} == {"fine\n"}
+    d.stop()
+    d.check_clean()
 
 
 def test_boot_mode_outlives_the_daemon(make_daemon: MakeDaemon) -> None:

@@ -124,7 +124,7 @@ def test_of_a_compressed_one(make_daemon: MakeDaemon) -> None:
         ({"env": {"A": 1}}, 400, "request.invalid", "manifest"),
         ({"files": {"devices": 1 << 40}}, 400, "request.invalid", "manifest"),
         ({"files": {"memory": -1}}, 400, "request.invalid", "lengths"),
-        ({"format": 2}, 400, "request.invalid", "version"),
+        ({"format": 1}, 400, "request.invalid", "version"),
     ],
 )
 def test_forged(

@@ -19,6 +19,7 @@ from harness import Api, Daemon, Sandbox, joined
 from harness.daemon import fill
 
 Make = Callable[..., Sandbox]
+Call = Callable[[Sandbox], None]
 MakeDaemon = Callable[..., Daemon]
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
@@ -270,37 +271,25 @@ def test_bad_bodies(api: Api, body: dict[str, object]) -> None:
 # ---- in every state ----
 
 
-def test_of_a_paused_sandbox(sandbox: Make, api: Api) -> None:
-    """The copy runs; the paused one stays paused, and resumes."""
+@pytest.mark.parametrize(
+    ("stop", "go", "status"),
+    [(Sandbox.pause, Sandbox.resume, "paused"), (Sandbox.hibernate, Sandbox.wake, "hibernated")],
+)
+def test_of_one_that_stands_still(sandbox: Make, api: Api, stop: Call, go: Call, status: str) -> None:
+    """The copy runs; it stays as it is, and goes on from there."""
     s = sandbox()
     kernel = s.session()
     kernel.ok("x = 1")
-    s.pause()
+    stop(s)
     taken = s.snapshot()["id"]
-    assert s.status() == "paused"
-    copy = api.restore(taken)
-    assert copy.same(kernel).text("x") == "1"
-    copy.delete()
-    assert s.status() == "paused"
-    s.resume()
-    assert kernel.text("x") == "1"
-    api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
-
-
-def test_of_a_hibernated_sandbox(sandbox: Make, api: Api) -> None:
-    """It is not woken by that."""
-    s = sandbox()
-    kernel = s.session()
-    kernel.ok("x = 1")
-    s.hibernate()
-    taken = s.snapshot()["id"]
-    assert s.status() == "hibernated"
+    assert s.status() == status
     copy = api.restore(taken)
     assert copy.same(kernel).text("x") == "1"
     copy.same(kernel).ok("x = 2")
     copy.delete()
+    assert s.status() == status
+    go(s)
     assert kernel.text("x") == "1"
-    assert s.status() == "running"
     api.call("DELETE", f"/v1/snapshots/{taken}", want=204)
 
 

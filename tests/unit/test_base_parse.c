@@ -43,6 +43,22 @@ static void test_u64(void **state)
 	assert_true(v == UINT64_MAX);
 }
 
+static void test_hex(void **state)
+{
+	static const char *const bad[] = {"", "0x1F", "g", "-1", " 1", "1 ", "1f:"};
+	uint64_t v = 77;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(parse_hex(bad[i], 0, UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(parse_hex("10000", 0, UINT16_MAX, &v), -ERANGE);
+	assert_int_equal(parse_hex("11112222333344445", 0, UINT64_MAX, &v), -ERANGE);
+	assert_int_equal(v, 77);
+	assert_int_equal(parse_hex("1F90", 1, UINT16_MAX, &v), 0);
+	assert_int_equal(v, 8080);
+	assert_int_equal(parse_hex("00ff", 0, UINT16_MAX, &v), 0);
+	assert_int_equal(v, 255);
+}
+
 static void duration(const char *s, int64_t want)
 {
 	int64_t v = -1;
@@ -141,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_i64),
 		cmocka_unit_test(test_u64),
+		cmocka_unit_test(test_hex),
 		cmocka_unit_test(test_duration),
 		cmocka_unit_test(test_size),
 		cmocka_unit_test(test_rfc3339),

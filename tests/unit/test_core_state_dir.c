@@ -157,12 +157,15 @@ static void test_flatten_shared(void **state)
 static void test_flatten_damaged(void **state)
 {
 	_cleanup_free_ char *dir = make_dir(*state, "d"), *base = fs_join(*state, "base");
+	_cleanup_free_ char *delta = fs_join(dir, "delta"), *work = fs_join(dir, "memory.new");
 	struct err err = {0};
 
 	put(*state, "base", 100, "old", true);
 	scratch_write(dir, "delta", "PSDELTA2 and no more");
 	assert_int_equal(state_flatten(dir, base, BYTES, &err), -EBADMSG);
 	assert_int_equal(err.kind, ERR_SNAPSHOT_DAMAGED);
+	assert_int_equal(access(delta, F_OK), 0);
+	assert_int_equal(access(work, F_OK), -1);
 }
 
 static void test_seal(void **state)

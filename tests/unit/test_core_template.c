@@ -2,6 +2,8 @@
 /* Baked templates: good, damaged and stale manifests, names, aliases, and what the errors say. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -10,7 +12,7 @@
 
 /* %s: name, then more keys. */
 #define MANIFEST \
-	"{\"format\": 3, \"name\": \"%s\", \"version\": \"00ff\", \"description\": \"A test\"," \
+	"{\"format\": 3, \"name\": \"%s\", \"version\": \"00ff\", \"sources\": \"aa\", \"description\": \"A test\"," \
 	" \"engine\": \"qemu\", \"engine_version\": \"7.2.22\", \"accel\": \"tcg\"," \
 	" \"cpu_model\": \"Haswell\", \"cpus\": 1, \"memory_bytes\": 536870912," \
 	" \"size_bytes\": 1, \"disk_bytes\": 2, \"built_ms\": 3%s}"
@@ -55,6 +57,7 @@ static void test_load(void **state)
 		fail_msg("%s", err.msg);
 	assert_string_equal(t->name, "base");
 	assert_string_equal(t->version, "00ff");
+	assert_string_equal(t->sources, "aa");
 	assert_string_equal(t->description, "A test");
 	assert_string_equal(t->engine, "qemu");
 	assert_string_equal(t->engine_version, "7.2.22");
@@ -203,13 +206,14 @@ static void test_no_manifest(void **state)
 {
 	_cleanup_free_ char *path = fs_join(*state, "base/v1/manifest.json");
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	_cleanup_template_ struct template *t = NULL;
 	struct err err = {0};
 
 	bake(*state, "base", "");
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(template_get(set, "base", &t, &err), -ESTALE);
-	assert_int_equal(template_remove(set, "base", false, &err),
+	assert_int_equal(template_remove(set, "base", false, &kept, &err),
 		0); /* what can't be used can go */
 	assert_int_equal(template_get(set, "base", &t, &err), -ENOENT);
 	template_set_free(set);
@@ -218,6 +222,7 @@ static void test_no_manifest(void **state)
 static void test_remove_while_built(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	_cleanup_free_ char *lock = NULL;
 	_cleanup_close_ int fd = -1;
 	struct err err = {0};
@@ -226,10 +231,11 @@ static void test_remove_while_built(void **state)
 	assert_true(asprintf(&lock, "%s/a/.lock", (const char *)*state) > 0);
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
-	assert_int_equal(template_remove(set, "a", false, &err), -EBUSY);
+	assert_int_equal(template_remove(set, "a", false, &kept, &err), -EBUSY);
 	assert_int_equal(err.kind, ERR_CONFLICT);
 	assert_int_equal(flock(fd, LOCK_UN), 0);
-	assert_int_equal(template_remove(set, "a", false, &err), 0);
+	assert_int_equal(template_remove(set, "a", false, &kept, &err), 0);
+	assert_true(kept == 0);
 	assert_int_equal(access(lock, F_OK), -1);
 	template_set_free(set);
 }
@@ -237,6 +243,7 @@ static void test_remove_while_built(void **state)
 static void test_list_and_remove(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	struct template **all;
 	struct err err = {0};
 	size_t n;
@@ -251,10 +258,10 @@ static void test_list_and_remove(void **state)
 	template_free(all[0]);
 	template_free(all[1]);
 	free(all);
-	assert_int_equal(template_remove(set, "a", false, &err), 0);
-	assert_int_equal(template_remove(set, "a", false, &err), -ENOENT);
+	assert_int_equal(template_remove(set, "a", false, &kept, &err), 0);
+	assert_int_equal(template_remove(set, "a", false, &kept, &err), -ENOENT);
 	assert_int_equal(err.kind, ERR_TEMPLATE_NOT_FOUND);
-	assert_int_equal(template_remove(set, "../c", false, &err), -ENOENT);
+	assert_int_equal(template_remove(set, "../c", false, &kept, &err), -ENOENT);
 	assert_int_equal(template_list(set, &all, &n, NULL), 0);
 	assert_int_equal(n, 1);
 	template_free(all[0]);
@@ -292,21 +299,12 @@ static bool has(const char *set, const char *name)
 	return access(path, F_OK) == 0;
 }
 
-static unsigned int holders(const char *set, const char *version)
-{
-	_cleanup_free_ char *dir = fs_join(set, "base");
-
-	return template_holders(dir, version, NULL);
-}
-
 static void test_hold(void **state)
 {
 	struct template_set *set = open_set(*state);
 	_cleanup_free_ char *dir = fs_join(*state, "base"), *gone = fs_join(*state, "gone");
-	_cleanup_buf_ struct buf ids = buf_init(64);
 
 	bake_two(*state);
-	assert_int_equal(holders(*state, OLD), 0);
 	assert_int_equal(template_hold(set, "base", "00", "p1", dir, NULL), -ESTALE);
 	assert_int_equal(template_hold(set, "none", OLD, "p1", dir, NULL), -ESTALE);
 	assert_false(has(*state, "none"));
@@ -314,19 +312,30 @@ static void test_hold(void **state)
 	assert_int_equal(template_hold(set, "base", OLD, "p1", dir, NULL), 0);  /* once more */
 	assert_int_equal(template_hold(set, "base", OLD, "p2", gone, NULL), 0); /* of no account */
 	assert_int_equal(template_hold(set, "base", NEW, "p3", dir, NULL), 0);
-	assert_int_equal(template_holders(dir, OLD, &ids), 1);
-	assert_string_equal(ids.data, "p1");
-	assert_int_equal(holders(*state, NEW), 1);
+	assert_int_equal(template_drop(dir, OLD, NULL), -EBUSY);
 	assert_int_equal(template_hold(set, "base", OLD, "p2", dir, NULL),
 		0); /* it was moved there */
-	assert_int_equal(holders(*state, OLD), 2);
-	template_release(set, "base", OLD, "p2");
 	template_release(set, "base", OLD, "p1");
 	template_release(set, "base", OLD, "p1");
-	assert_int_equal(holders(*state, OLD), 0);
+	assert_int_equal(template_drop(dir, OLD, NULL), -EBUSY);
 	template_release(set, "base", OLD, "p2");
 	assert_false(has(*state, "base/refs/" OLD));
-	assert_int_equal(holders(*state, NEW), 1);
+	assert_int_equal(template_drop(dir, OLD, NULL), 0);
+	assert_int_equal(template_hold(set, "base", OLD, "p2", dir, NULL), -ESTALE);
+	assert_int_equal(template_drop(dir, NEW, NULL), -EBUSY);
+	template_set_free(set);
+}
+
+/* What holds it can't be read: somebody does, for all we know. */
+static void test_hold_unreadable(void **state)
+{
+	struct template_set *set = open_set(*state);
+	_cleanup_free_ char *dir = fs_join(*state, "base");
+
+	bake_two(*state);
+	assert_int_equal(template_hold(set, "base", NEW, "p1", dir, NULL), 0);
+	scratch_write(*state, "base/refs/" OLD, "no folder");
+	assert_int_equal(template_drop(dir, OLD, NULL), -EBUSY);
 	template_set_free(set);
 }
 
@@ -347,12 +356,8 @@ static void test_drop(void **state)
 	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
 	assert_int_equal(template_drop(dir, OLD, NULL), -EBUSY);
 	assert_true(has(*state, "base/" OLD "/manifest.json"));
-	/* One that was killed in the middle: it comes back for who holds it, else it goes. */
-	assert_int_equal(rename(old, gone), 0);
-	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
-	assert_true(has(*state, "base/" OLD "/manifest.json"));
 	template_release(set, "base", OLD, "p1");
-	assert_int_equal(rename(old, gone), 0);
+	assert_int_equal(rename(old, gone), 0); /* one that was killed in the middle */
 	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
 	assert_false(has(*state, "base/.gone-" OLD));
 	assert_false(has(*state, "base/" OLD));
@@ -362,10 +367,52 @@ static void test_drop(void **state)
 	template_set_free(set);
 }
 
+struct holding {
+	struct template_set *set;
+	const char *dir;
+	atomic_bool go;
+};
+
+static void *hold_it(void *arg)
+{
+	struct holding *h = arg;
+
+	while (!atomic_load(&h->go))
+		;
+	return (void *)(intptr_t)template_hold(h->set, "base", OLD, "p1", h->dir, NULL);
+}
+
+/* At the same time: either it is held and there, or it is refused and gone. */
+static void test_hold_and_drop(void **state)
+{
+	struct template_set *set = open_set(*state);
+	_cleanup_free_ char *dir = fs_join(*state, "base"), *old = fs_join(dir, OLD);
+	struct holding h = {.set = set, .dir = dir};
+
+	bake_two(*state);
+	for (int i = 0; i < 1000; i++) {
+		pthread_t thread;
+		void *held;
+		int dropped;
+
+		atomic_store(&h.go, false);
+		assert_int_equal(pthread_create(&thread, NULL, hold_it, &h), 0);
+		atomic_store(&h.go, true);
+		dropped = template_drop(dir, OLD, NULL);
+		assert_int_equal(pthread_join(thread, &held), 0);
+		assert_int_equal((int)(intptr_t)held, dropped == 0 ? -ESTALE : 0);
+		assert_int_equal(dropped, has(*state, "base/" OLD) ? -EBUSY : 0);
+		template_release(set, "base", OLD, "p1");
+		assert_int_equal(fs_mkdirs(old, 0755, NULL), 0);
+	}
+	template_set_free(set);
+}
+
 /* As many names as fit are given, and then it says that there are more. */
 static void test_remove_held_by_many(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	char id[] = "00000000-0000-4000-8000-000000000000";
 	struct err err = {0};
 
@@ -373,7 +420,7 @@ static void test_remove_held_by_many(void **state)
 	for (char c = '1'; c <= '9'; c++) {
 		id[0] = c;
 		assert_int_equal(template_hold(set, "base", OLD, id, *state, NULL), 0);
-		assert_int_equal(template_remove(set, "base", false, &err), -EBUSY);
+		assert_int_equal(template_remove(set, "base", false, &kept, &err), -EBUSY);
 		assert_true((c == '9') == (strstr(err.msg, ", ...") != NULL));
 		assert_true((c == '9') || strstr(err.msg, id) != NULL);
 		assert_non_null(strstr(err.msg, "by force")); /* it is not cut off */
@@ -384,22 +431,24 @@ static void test_remove_held_by_many(void **state)
 static void test_remove_held(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	_cleanup_template_ struct template *t = NULL;
 	struct err err = {0};
 
 	bake_two(*state);
 	scratch_write(*state, "base/build.log", "");
 	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
-	assert_int_equal(template_remove(set, "base", false, &err), -EBUSY);
+	assert_int_equal(template_remove(set, "base", false, &kept, &err), -EBUSY);
 	assert_int_equal(err.kind, ERR_CONFLICT);
 	assert_non_null(strstr(err.msg, "p1"));
 	assert_true(has(*state, "base/current"));
-	assert_int_equal(template_remove(set, "base", true, &err), 0);
+	assert_int_equal(template_remove(set, "base", true, &kept, &err), 0);
+	assert_true(kept > 0);
 	assert_int_equal(template_get(set, "base", &t, &err), -ENOENT);
 	assert_int_equal(template_load_version(set, "base", OLD, &t, &err), 0);
 	assert_false(has(*state, "base/" NEW));
 	assert_false(has(*state, "base/build.log"));
-	assert_int_equal(template_remove(set, "base", true, &err), -ENOENT);
+	assert_int_equal(template_remove(set, "base", true, &kept, &err), -ENOENT);
 	template_set_free(set);
 }
 
@@ -432,12 +481,13 @@ static void test_sweep(void **state)
 static void test_sweep_after_force(void **state)
 {
 	struct template_set *set = open_set(*state);
+	uint64_t kept = 1;
 	const struct template_sweep sweep = {.removed = removed};
 
 	bake_two(*state);
 	scratch_write(*state, "base/.lock", "");
 	assert_int_equal(template_hold(set, "base", OLD, "p1", *state, NULL), 0);
-	assert_int_equal(template_remove(set, "base", true, NULL), 0);
+	assert_int_equal(template_remove(set, "base", true, &kept, NULL), 0);
 	assert_int_equal(template_sweep(set, &sweep, NULL), 0);
 	assert_true(has(*state, "base/" OLD "/manifest.json"));
 	template_release(set, "base", OLD, "p1");
@@ -512,6 +562,8 @@ int main(void)
 		scratch_test(test_list_and_remove),
 		scratch_test(test_remove_while_built),
 		scratch_test(test_hold),
+		scratch_test(test_hold_unreadable),
+		scratch_test(test_hold_and_drop),
 		scratch_test(test_drop),
 		scratch_test(test_remove_held),
 		scratch_test(test_remove_held_by_many),

@@ -77,6 +77,8 @@ static void test_routes(void **state)
 		{"HEAD", "/v1/sandboxes/a%2Fb", "/v1/sandboxes/{id}", "a/b", ""},
 		{"GET", "/v1/templates/builds", "/v1/templates/builds/*", "", ""},
 		{"PUT", "/v1/apps/x/y/z", "/v1/apps/*", "", ""},
+		{"ANY", "/v1/sandboxes/x/proxy/80", "/v1/sandboxes/{id}/proxy/{port}", "x", ""},
+		{"GET", "/v1/sandboxes/x/proxy/80/", "not_found", "", ""},
 		{"GET", "/v1/sandboxes/", "not_found", "", ""},
 		{"GET", "/v1/sandboxes/x/exec/more", "not_found", "", ""},
 		{"GET", "/v1/sandboxes/x/", "not_found", "", ""},

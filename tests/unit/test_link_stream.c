@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams of a link against a scripted guest: data, events, errors, limits, cancelling, and windows. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
@@ -353,6 +354,48 @@ static void test_oversize_event(void **state)
 	assert_int_equal(pthread_join(guest, NULL), 0);
 }
 
+/* ---- tests: by poll() ---- */
+
+static bool has_news(struct link_stream *s, int timeout_ms)
+{
+	struct pollfd p = {.fd = link_stream_fd(s), .events = POLLIN};
+
+	return poll(&p, 1, timeout_ms) == 1;
+}
+
+static void test_poll(void **state)
+{
+	static const char data[1000];
+	struct pair *p = *state;
+	_cleanup_stream_ struct link_stream *s = open_stream(p);
+	size_t room = link_stream_room(s);
+	struct link_event ev;
+	struct frame f;
+
+	assert_false(has_news(s, 0));
+	assert_int_equal(link_next(s, &ev, 0, -1, NULL), 0);
+	guest_text(p->guest_fd, LINK_DATA, LINK_CH_BODY, 1, "x");
+	assert_true(has_news(s, -1));
+	link_stream_clear(s);
+	assert_false(has_news(s, 0));
+	assert_int_equal(link_next(s, &ev, 0, -1, NULL), 1);
+	assert_int_equal(ev.len, 1);
+	link_event_done(s, &ev);
+	assert_int_equal(link_next(s, &ev, 0, -1, NULL), 0);
+
+	assert_true(room > 0 && room < LIMIT_STREAM_WINDOW);
+	assert_int_equal(link_send(s, data, sizeof(data), 0, -1, NULL), 0);
+	assert_int_equal(link_stream_room(s), room - sizeof(data));
+	assert_true(guest_read(p->guest_fd, &f));
+	guest_credit(p->guest_fd, 1, sizeof(data));
+	assert_true(has_news(s, -1));
+	assert_int_equal(link_stream_room(s), room);
+	link_stream_clear(s);
+	guest_text(p->guest_fd, LINK_CLOSE, 0, 1, "{\"ok\":{}}");
+	assert_true(has_news(s, -1));
+	assert_int_equal(link_stream_room(s), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +414,7 @@ int main(void)
 		link_guest_test(test_send_to_closed),
 		link_guest_test(test_credit_is_given),
 		link_guest_test(test_oversize_event),
+		link_guest_test(test_poll),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,14 +133,15 @@ static void test_lifecycle(void **state)
 	assert_int_equal(store_set_state(s, "s1", "paused", false, NULL), 0);
 	assert_int_equal(store_set_lifecycle(s, "s1", 7, 0, 9, NULL), 0);
 	assert_int_equal(store_set_lifecycle(s, "none", 1, 1, 1, NULL), 0);
+	assert_int_equal(store_set_metadata(s, "s1", "{\"port.80\":\"\"}", NULL), 0);
 	holds(s,
-		"s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 7 250 tcg 2 "
+		"s1 base 00ff qemu {\"port.80\":\"\"} {} it broke key-1 1795965360123 7 250 tcg 2 "
 		"8589934592 paused 0 9 s0 p1 fork {\"egress\":\"none\"};");
 	assert_int_equal(store_set_state(s, "s1", "hibernated", true, NULL), 0);
 	store_close(s);
 	s = open_store(*state);
 	holds(s,
-		"s1 base 00ff qemu {\"k\":\"v\"} {} it broke key-1 1795965360123 7 250 tcg 2 "
+		"s1 base 00ff qemu {\"port.80\":\"\"} {} it broke key-1 1795965360123 7 250 tcg 2 "
 		"8589934592 hibernated 0 9 s0 p1 fork {\"egress\":\"none\"};");
 	store_close(s);
 }

@@ -3,7 +3,8 @@
 
 In a cell `frame(type, payload)` sends any frame and `raw(data)` any bytes, `ask()` asks for input, and what is
 assigned to `exit_code` is the cell's. FAKE_START in the kernel's environment
-makes the start go wrong: `die`, `wrong_pid`, `agent_pid`, `garbage`, `silent`.
+makes the start go wrong: `die`, `wrong_pid`, `agent_pid`, `garbage`, `silent`. `seeds` is how often the kernel was
+told to seed its generators; the first time, FAKE_SEEDED in its environment names a FIFO that it opens.
 """
 
 from __future__ import annotations
@@ -98,12 +99,18 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
         "ask": lambda: ask(sock),
         "threading": threading,
         "os": os,
+        "seeds": 0,
     }
     sys.stdout, sys.stderr = Out(sock, "o"), Out(sock, "e")  # type: ignore[assignment]
     count = 0
     while True:
         try:
-            _, cell = receive(sock)
+            kind, cell = receive(sock)
+            if kind == "S":
+                space["seeds"] += 1
+                if "FAKE_SEEDED" in os.environ and space["seeds"] == 1:
+                    open(os.environ["FAKE_SEEDED"], "wb").close()
+                continue
             count += 1
             status = "ok"
             saved = dict(os.environ)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MicroVM sandboxes with kernels that remember: the client of the pandastack daemon.
+
+    from pandastack import Sandbox
+
+    with Sandbox.create() as sandbox:
+        ctx = sandbox.create_code_context()
+        ctx.run_code("x = 41")
+        print(ctx.run_code("x + 1").text)
+
+`AsyncSandbox` and its kin are the same for asyncio.
+"""
+
+from ._async.client import AsyncClient
+from ._async.code import AsyncCodeContext
+from ._async.explore import Exploration as AsyncExploration
+from ._async.filesystem import AsyncFilesystem
+from ._async.sandbox import AsyncSandbox
+from ._sync.client import Client
+from ._sync.code import CodeContext
+from ._sync.explore import Exploration, Outcome
+from ._sync.filesystem import Filesystem
+from ._sync.sandbox import Sandbox
+from ._version import __version__
+from .errors import (
+    APIConnectionError,
+    AuthError,
+    BadRequestError,
+    CommandError,
+    ConfigError,
+    ConflictError,
+    ExecInterrupted,
+    ExploreError,
+    LimitError,
+    NotFoundError,
+    NotSupportedError,
+    PandastackError,
+    SandboxFailed,
+    SandboxTimeout,
+    ServerError,
+)
+from .execution import Execution, Result
+from .models import (
+    EgressRules,
+    ExecResult,
+    FileInfo,
+    Lifecycle,
+    Metrics,
+    Network,
+    NetworkPolicy,
+    Promotion,
+    SandboxEvent,
+    SandboxInfo,
+    Snapshot,
+    Template,
+)
+
+# The name that the published client has for it.
+CommandFailed = CommandError
+
+__all__ = [
+    "APIConnectionError",
+    "AsyncClient",
+    "AsyncCodeContext",
+    "AsyncExploration",
+    "AsyncFilesystem",
+    "AsyncSandbox",
+    "AuthError",
+    "BadRequestError",
+    "Client",
+    "CodeContext",
+    "CommandError",
+    "CommandFailed",
+    "ConfigError",
+    "ConflictError",
+    "EgressRules",
+    "ExecInterrupted",
+    "ExecResult",
+    "Execution",
+    "Exploration",
+    "ExploreError",
+    "FileInfo",
+    "Filesystem",
+    "Lifecycle",
+    "LimitError",
+    "Metrics",
+    "Network",
+    "NetworkPolicy",
+    "NotFoundError",
+    "NotSupportedError",
+    "Outcome",
+    "PandastackError",
+    "Promotion",
+    "Result",
+    "Sandbox",
+    "SandboxEvent",
+    "SandboxFailed",
+    "SandboxInfo",
+    "SandboxTimeout",
+    "ServerError",
+    "Snapshot",
+    "Template",
+    "__version__",
+]

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What asyncio does in another way than threads. `_sync/_io.py` is its twin; all else there is generated."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Sequence
+from typing import Any, Callable, TypeVar
+
+T = TypeVar("T")
+
+sleep = asyncio.sleep
+in_thread = asyncio.to_thread
+
+
+async def tell(listener: Callable[[T], Any] | None, value: T) -> None:
+    """Call a listener, which may be a coroutine function."""
+    outcome = listener(value) if listener else None
+    if inspect.isawaitable(outcome):
+        await outcome
+
+
+async def gather(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """What the calls return, all made at once; they raise nothing of their own."""
+    return await asyncio.gather(*(call() for call in calls))
+
+
+def owner() -> object:
+    """Whom connections belong to: they cannot be used from another event loop."""
+    return asyncio.get_running_loop()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP as far as it is the same with and without asyncio: options, and what failures mean."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ._config import Config
+from ._version import __version__
+from .errors import APIConnectionError, Json, PandastackError, ServerError, json_object, make_error
+
+CONNECT_SECONDS = 10
+# The daemon sends a comment every 15 s on a stream that has nothing to say.
+STREAM_SILENCE_SECONDS = 60
+# What a call with a time limit in the sandbox may take beyond it: the guest kills and answers.
+GRACE_SECONDS = 30
+RETRY_PAUSES = (0.1, 0.4)
+
+
+def client_options(config: Config, timeout: float) -> dict[str, Any]:
+    """Arguments of httpx.Client and httpx.AsyncClient."""
+    return {
+        "base_url": config.api,
+        "headers": {"Authorization": f"Bearer {config.key}", "User-Agent": f"pandastack-python/{__version__}"},
+        "timeout": httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=None),
+        "limits": httpx.Limits(max_connections=None),  # streams may be many
+        "trust_env": not config.is_local,
+    }
+
+
+def path_of(*segments: str) -> str:
+    """A path of the API."""
+    return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)
+
+
+def without_none(**members: Any) -> Json:
+    """A request's body: what was not given is not sent, so that the daemon's default counts."""
+    return {k: v for k, v in members.items() if v is not None}
+
+
+def may_retry(error: httpx.TransportError, *, safe: bool) -> bool:
+    """Whether a request may be sent again: it never left, or twice is as good as once and the connection broke."""
+    if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
+        return True
+    return safe and isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError))
+
+
+def explain(error: httpx.TransportError, config: Config) -> APIConnectionError:
+    """What it means that there is no answer."""
+    where = f"the daemon at {config.api}"
+    if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
+        return APIConnectionError(
+            f"no daemon answers at {config.api} ({error}): is it running? "
+            f"Start it with `pandastack serve`, or set PANDASTACK_API to where it is"
+        )
+    if isinstance(error, httpx.TimeoutException):
+        return APIConnectionError(
+            f"{where} was silent for too long: the call may still take effect. Client(timeout=…) waits longer"
+        )
+    return APIConnectionError(
+        f"the connection to {where} broke ({error}): does it still run? The call may have taken effect"
+    )
+
+
+def refusal(response: httpx.Response, config: Config) -> PandastackError:
+    """The error that an answer is, whose body has been read."""
+    try:
+        body = json_object(response.json())
+    except ValueError:
+        body = None
+    if body is None:
+        what = f"HTTP {response.status_code} from {config.api}: {response.text[:200]!r}"
+        body = {"error": f"{what}. Is PANDASTACK_API the address of a pandastack daemon?"}
+    elif response.status_code == 401:
+        body["error"] = (
+            f"the daemon at {config.api} refused the API key from {config.key_from}: `pandastack serve` writes the "
+            f"right one to ~/.config/pandastack/config.json at its first start ({body.get('error')})"
+        )
+    return make_error(body, response.status_code, response.headers.get("X-Request-Id"))
+
+
+def json_of(response: httpx.Response, config: Config) -> Any:
+    """What a good answer holds; None where it has no body."""
+    if not response.content:
+        return None
+    try:
+        return response.json()
+    except ValueError as e:
+        raise ServerError(
+            f"what answers at {config.api} is no pandastack daemon (HTTP {response.status_code}, no JSON): "
+            f"is PANDASTACK_API right?",
+            status=response.status_code,
+        ) from e

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Made of api/errors.def and api/openapi.yaml by scripts/generate.mjs; not to be edited.
+
+export const statusOfCode = {
+  internal: 500,
+  "request.invalid": 400,
+  "auth.unauthorized": 401,
+  not_found: 404,
+  "sandbox.not_found": 404,
+  "template.not_found": 404,
+  "template.unknown": 400,
+  "session.not_found": 404,
+  "file.not_found": 404,
+  "snapshot.not_found": 404,
+  "request.method": 405,
+  conflict: 409,
+  "request.too_large": 413,
+  "limit.reached": 429,
+  not_supported: 501,
+  "engine.failed": 500,
+  "template.stale": 503,
+  "snapshot.damaged": 500,
+  "sandbox.failed": 503,
+  timeout: 504,
+  "upstream.failed": 502,
+  "auth.forbidden": 403,
+  no_space: 507,
+} as const;
+
+export interface SandboxInfo {
+  id: string;
+  template: string;
+  status: "creating" | "running" | "paused" | "hibernating" | "hibernated" | "waking" | "failed" | "stopping";
+  /** Of a failed one: why */
+  failure?: string;
+  /** As in Metadata; one of a fork-tree has three more */
+  metadata?: Record<string, string>;
+  cpu?: number;
+  memoryMb?: number;
+  engine?: string;
+  accel?: "kvm" | "tcg";
+  isolation?: string;
+  /** From the request to ready */
+  bootMs?: number;
+  bootMode?: "warm" | "snapshot" | "fork";
+  /** Hibernated when idle, instead of expiring */
+  persistent?: boolean;
+  ttlSeconds?: number;
+  idleSeconds?: number;
+  /** Id of the sandbox that it was forked from */
+  parent?: string;
+  /** Id of the snapshot that it was made from */
+  fromSnapshot?: string;
+  createdAt?: string;
+  network?: Network;
+  /** Put off by every call but those that only look: lists, events, metrics; not there for a persistent one */
+  expiresAt?: string;
+}
+
+export interface Snapshot {
+  id: string;
+  /** Which it was taken of; it may be gone */
+  sandboxId: string;
+  template: string;
+  templateVersion?: string;
+  engine?: string;
+  createdAt: string;
+  /** On the disk */
+  sizeBytes?: number;
+  /** Pages of memory that had been written; 0 where it was imported with the whole memory */
+  deltaBytes?: number;
+  memoryMb?: number;
+  /** How long the sandbox stood still */
+  pauseMs?: number;
+}
+
+export interface Template {
+  name: string;
+  version: string;
+  description?: string;
+  engine: string;
+  accel?: "kvm" | "tcg";
+  /** Language of its warm kernel */
+  kernel?: string;
+  languages?: Array<string>;
+  sizeBytes?: number;
+  diskBytes?: number;
+  cpu: number;
+  memoryMb: number;
+  builtAt?: string;
+  isGlobal: boolean;
+}
+
+export interface FileInfo {
+  name: string;
+  path?: string;
+  isDir: boolean;
+  type?: string;
+  size: number;
+  /** Octal */
+  mode: string;
+  /** Seconds */
+  mtime: number;
+  /** Of a symbolic link */
+  target?: string;
+}
+
+export interface Lifecycle {
+  ttlSeconds: number;
+  persistent: boolean;
+  idleSeconds: number;
+  status: "creating" | "running" | "paused" | "hibernating" | "hibernated" | "waking" | "failed" | "stopping";
+}
+
+export interface Network {
+  /** internet: all that is public; none: no way out */
+  egress?:
+    | "internet"
+    | "none"
+    | {
+        /** Only these; left out: all that is public */
+        allow?: Array<string>;
+        /** And not these */
+        deny?: Array<string>;
+      };
+  /** Both ways together, at least 1024; 0: no limit */
+  bytesPerSecond?: number;
+}
+
+export interface NetworkState extends Network {
+  /** Since its network helper was started, which is anew at each restore; null where it has none */
+  counters?: {
+    bytesOut?: number;
+    bytesIn?: number;
+    /** Of TCP */
+    connections?: number;
+    /** Connections, datagrams and questions that the policy refused */
+    denied?: number;
+    /** Frames that no honest guest sends */
+    dropped?: number;
+  } | null;
+}
+
+export interface SandboxEvent {
+  /** No two of a sandbox have the same */
+  time: string;
+  sandboxId: string;
+  type: string;
+  payload: Record<string, unknown>;
+}
+
+export interface Metrics {
+  status: "creating" | "running" | "paused" | "hibernating" | "hibernated" | "waking" | "failed" | "stopping";
+  pid: number;
+  uptimeSeconds: number;
+  /** On average since it was started */
+  hostCpuPercent: number;
+  hostCpuSeconds: number;
+  hostRssBytes: number;
+  hostVszBytes: number;
+  threads: number;
+  /** Only of one that is running */
+  guest?: {
+    memoryTotalBytes?: number;
+    memoryAvailableBytes?: number;
+    uptimeMs?: number;
+  };
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a command and a cell have in common: a stream of events with output, and at its end `exit` or an error.
+import type { CallOptions, Client } from "./client.js";
+import { APIConnectionError, errorOf, ExecInterrupted } from "./errors.js";
+import type { Outputs } from "./output.js";
+import { serverEvents, type ServerEvent } from "./sse.js";
+
+/** Called in order. What a callback throws ends the call; a promise that it gives is awaited, and slows the output down. */
+export interface OutputCallbacks {
+  /** A piece of output as it comes: a line, several or a part of one. */
+  onStdout?: ((chunk: string) => unknown) | undefined;
+  onStderr?: ((chunk: string) => unknown) | undefined;
+}
+
+export const text = (value: unknown): string => (typeof value === "string" ? value : "");
+export const integer = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
+
+export interface Followed<T> extends CallOptions, OutputCallbacks {
+  output: Outputs;
+  /** Gets what is neither output nor the end. */
+  onEvent?: (event: ServerEvent) => unknown;
+  /** What there is with these facts of its end. */
+  finish: (facts: Record<string, unknown>) => T;
+}
+
+/** Runs what a request starts, to its end. */
+export async function follow<T>(client: Client, path: string, json: object, options: Followed<T>): Promise<T> {
+  const { output, finish, signal, timeoutMs } = options;
+  const reply = await client.request("POST", path, {
+    json,
+    headers: { accept: "text/event-stream" },
+    signal,
+    timeoutMs,
+  });
+  const requestId = reply.response.headers.get("x-request-id") ?? undefined;
+  const interrupted = (cause?: unknown) => {
+    const lost = "the stream ended before the code did: whether it still runs and what it has done is not known";
+    return new ExecInterrupted(cause instanceof Error ? `${lost} (${cause.message})` : lost, {
+      requestId,
+      details: finish({}),
+      cause,
+    });
+  };
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    try {
+      yield* reply.chunks();
+    } catch (error) {
+      throw error instanceof APIConnectionError ? interrupted(error) : error;
+    }
+  }
+  for await (const event of serverEvents(pieces())) {
+    const { name, data } = event;
+    if (name === "stdout" || name === "stderr") {
+      const chunk = text(data["chunk"]);
+      output.write(name, chunk);
+      await (name === "stdout" ? options.onStdout : options.onStderr)?.(chunk);
+    } else if (name === "exit") {
+      return finish(data);
+    } else if (name === "error" && typeof data["code"] === "string") {
+      throw errorOf(text(data["error"]), { code: data["code"], requestId, details: finish(data) });
+    } else {
+      await options.onEvent?.(event);
+    }
+  }
+  throw interrupted();
+}
