@@ -9,14 +9,14 @@
 #include "base/macros.h"
 #include "file_io.h"
 
-static const char *const names[] = {"pip", "uv", "npm", "apt"};
-static const char *const links[] = {
-	"/etc/xdg/pip/pip.conf",
-	"/etc/xdg/uv/uv.toml",
-	"/usr/local/lib/node_modules/npm/npmrc",
-	"/etc/apt/apt.conf.d/10pandastack",
+static const struct {
+	const char *name, *link;
+} managers[] = {
+	{"pip", "/etc/xdg/pip/pip.conf"},
+	{"uv", "/etc/xdg/uv/uv.toml"},
+	{"npm", "/usr/local/lib/node_modules/npm/npmrc"},
+	{"apt", "/etc/apt/apt.conf.d/10pandastack"},
 };
-static_assert(ARRAY_SIZE(names) == ARRAY_SIZE(links), "");
 
 static char *path_of(const char *root, const char *name)
 {
@@ -27,17 +27,16 @@ static char *path_of(const char *root, const char *name)
 	return path;
 }
 
-/* Where something is there already, or that package manager is not, it stays so. */
 void packages_init(void)
 {
 	(void)fs_mkdirs("/etc/xdg/pip", 0755, NULL);
 	(void)fs_mkdirs("/etc/xdg/uv", 0755, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		_cleanup_free_ char *path = path_of("", names[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(managers); i++) {
+		_cleanup_free_ char *path = path_of("", managers[i].name);
 
-		/* apt complains of a link that leads nowhere. */
+		/* apt complains of a link that leads nowhere. Where a file is there already, or the package manager is not, it stays so. */
 		if (file_put(path, "", 0644) == 0)
-			(void)!symlink(path, links[i]);
+			(void)!symlink(path, managers[i].link);
 	}
 }
 
@@ -45,9 +44,9 @@ void packages_set(struct agent *agent, const json_t *settings)
 {
 	if (json_equal(agent->packages, settings) || (!agent->packages && !settings))
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		_cleanup_free_ char *path = path_of(agent->config.root, names[i]);
-		const char *text = json_string_value(json_object_get(settings, names[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(managers); i++) {
+		_cleanup_free_ char *path = path_of(agent->config.root, managers[i].name);
+		const char *text = json_string_value(json_object_get(settings, managers[i].name));
 
 		(void)file_put(path, text ? text : "", 0644); /* without it, the source is asked */
 	}

@@ -9,6 +9,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "base/fs.h"
 #include "base/str.h"
@@ -76,6 +77,17 @@ static struct found *list_files(int dir_fd, size_t *ret_n)
 	return all;
 }
 
+/* Removes a file that nobody has open; else its room would not be had back, and not be counted either. */
+static bool remove_unused(int dir_fd, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT;
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir_fd, name, 0) == 0;
+}
+
 /* Looks at what there is, and removes some where that is too much; `lock` is held. */
 static void trim(struct cache *c)
 {
@@ -90,7 +102,7 @@ static void trim(struct cache *c)
 		return;
 	qsort(all, n, sizeof(*all), by_use);
 	for (size_t i = 0; i < n && c->bytes > c->max_bytes / 100 * KEPT_PERCENT; i++) {
-		if (unlinkat(c->dir_fd, all[i].name, 0) == 0 || errno == ENOENT)
+		if (remove_unused(c->dir_fd, all[i].name))
 			c->bytes -= all[i].bytes;
 	}
 }
@@ -153,11 +165,28 @@ int cache_get(struct cache *c, const char *key, bool use, struct stat *ret)
 
 	name_of(key, name);
 	fd = openat(c->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, ret) < 0 || !S_ISREG(ret->st_mode))
+	if (fd < 0 || fstat(fd, ret) < 0 || !S_ISREG(ret->st_mode) ||
+		flock(fd, LOCK_SH | LOCK_NB) < 0) /* it is just being removed */
 		return -ENOENT;
 	if (use)
 		(void)futimens(fd, NULL); /* else it goes too early */
 	return steal_fd(&fd);
+}
+
+/* Counts a file that was added. Whether there is room for it. */
+static bool add_bytes(struct cache *c, uint64_t bytes)
+{
+	bool fits;
+
+	pthread_mutex_lock(&c->lock);
+	c->bytes += bytes;
+	if (c->bytes > c->max_bytes)
+		trim(c);
+	fits = c->bytes <= c->max_bytes;
+	if (!fits)
+		c->bytes -= bytes;
+	pthread_mutex_unlock(&c->lock);
+	return fits;
 }
 
 int cache_keep(struct cache *c, int fd, const char *key)
@@ -165,17 +194,16 @@ int cache_keep(struct cache *c, int fd, const char *key)
 	char path[32], name[NAME_CHARS + 1];
 	struct stat st;
 
-	if (fdatasync(fd) < 0 || fstat(fd, &st) < 0)
+	if (fdatasync(fd) < 0 || fstat(fd, &st) < 0 || flock(fd, LOCK_SH) < 0)
 		return -errno;
 	name_of(key, name);
+	if (!remove_unused(c->dir_fd, name))
+		return -EBUSY; /* an older one */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	(void)unlinkat(c->dir_fd, name, 0); /* an older one */
-	if (linkat(AT_FDCWD, path, c->dir_fd, name, AT_SYMLINK_FOLLOW) < 0 && errno != EEXIST)
-		return -errno; /* where it exists, another daemon was faster */
-	pthread_mutex_lock(&c->lock);
-	c->bytes += (uint64_t)st.st_blocks * 512;
-	if (c->bytes > c->max_bytes)
-		trim(c);
-	pthread_mutex_unlock(&c->lock);
-	return 0;
+	if (linkat(AT_FDCWD, path, c->dir_fd, name, AT_SYMLINK_FOLLOW) < 0)
+		return -errno; /* another daemon was faster, perhaps */
+	if (add_bytes(c, (uint64_t)st.st_blocks * 512))
+		return 0;
+	(void)unlinkat(c->dir_fd, name, 0);
+	return -ENOSPC;
 }

@@ -20,7 +20,6 @@ struct transfer {
 	struct fetch *f; /* borrowed */
 	CURL *easy;      /* owned */
 	struct digest_state digest;
-	int64_t bytes;
 	int failed; /* a negative errno of our own */
 };
 
@@ -33,9 +32,9 @@ static size_t on_write(char *data, size_t size, size_t n, void *user)
 	(void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status); /* it is there */
 	if (status != 200)
 		return n;
-	t->bytes += (int64_t)n;
+	t->f->held += (int64_t)n;
 	digest_update(&t->digest, data, n);
-	if (atomic_fetch_sub(t->f->room, (int64_t)n) < (int64_t)n || t->bytes > t->f->max_bytes)
+	if (atomic_fetch_sub(t->f->room, (int64_t)n) < (int64_t)n || t->f->held > t->f->max_bytes)
 		t->failed = -EFBIG;
 	else
 		t->failed = fs_write_all(t->f->fd, data, n);
@@ -50,16 +49,17 @@ static int on_progress(void *user, curl_off_t down_all, curl_off_t down, curl_of
 	return atomic_load(t->f->stop);
 }
 
-static struct curl_slist *add_header(struct curl_slist *headers, const char *name,
-	const char *value)
+/* To be freed; NULL where there is nothing to say. */
+static struct curl_slist *accept_header(const char *type)
 {
 	_cleanup_free_ char *line = NULL;
+	struct curl_slist *headers;
 
-	if (!value)
-		return headers;
-	if (asprintf(&line, "%s: %s", name, value) < 0)
+	if (!type)
+		return NULL;
+	if (asprintf(&line, "Accept: %s", type) < 0)
 		abort();
-	headers = curl_slist_append(headers, line);
+	headers = curl_slist_append(NULL, line);
 	if (!headers)
 		abort();
 	return headers;
@@ -78,6 +78,10 @@ static void set_options(struct transfer *t, struct curl_slist *headers, char *wh
 	/* Documents come compressed. What has a digest has that of the bytes that were sent. */
 	if (f->accept)
 		(void)curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "");
+	if (f->since_s > 0) {
+		(void)curl_easy_setopt(e, CURLOPT_TIMECONDITION, (long)CURL_TIMECOND_IFMODSINCE);
+		(void)curl_easy_setopt(e, CURLOPT_TIMEVALUE_LARGE, (curl_off_t)f->since_s);
+	}
 	(void)curl_easy_setopt(e, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
 	if (f->source->user && source_owns(f->source, f->url)) {
 		(void)curl_easy_setopt(e, CURLOPT_USERNAME, f->source->user);
@@ -122,17 +126,16 @@ static void take_head(struct transfer *t)
 int fetch_run(struct fetch *f, struct err *err)
 {
 	struct transfer t = {.f = f, .easy = curl_easy_init()};
-	struct curl_slist *headers = add_header(NULL, "Accept", f->accept);
+	struct curl_slist *headers = accept_header(f->accept);
 	char why[CURL_ERROR_SIZE] = "";
 	CURLcode code;
 
 	if (!t.easy)
 		abort();
-	headers = add_header(headers, "If-Modified-Since", f->since);
+	f->held = 0;
 	digest_begin(&t.digest, &f->digest);
 	set_options(&t, headers, why);
 	code = curl_easy_perform(t.easy);
-	atomic_fetch_add(f->room, t.bytes);
 	take_head(&t);
 	curl_easy_cleanup(t.easy);
 	curl_slist_free_all(headers);

@@ -15,13 +15,14 @@ struct fetch {
 	const char *url;
 	const struct source *source; /* whose credentials are sent, to its own host only */
 	const char *accept;          /* header, or NULL */
-	const char *since;           /* If-Modified-Since, or NULL */
+	int64_t since_s;             /* If-Modified-Since, or 0 */
 	struct digest digest;        /* that it must have, where it is known */
 	int64_t max_bytes;
-	atomic_llong *room; /* what all fetches together may still write; given back at the end */
+	atomic_llong *room;      /* what all fetches together may still write */
 	const atomic_bool *stop; /* set from elsewhere: it ends within a second */
 	int fd;                  /* the file, empty */
 	/* What came: */
+	int64_t held;        /* of the room; who has the file gives it back when that has gone */
 	int status;          /* of HTTP; but for 200, the file stays empty */
 	char *redirect;      /* owned; absolute, or NULL */
 	char *last_modified; /* owned, or NULL */

@@ -44,12 +44,19 @@ struct mirror {
 	json_t *settings; /* owned */
 	uint16_t port;
 	atomic_bool stop;
-	atomic_llong room; /* for files that are not whole yet: half of the cache's */
+	atomic_llong room; /* for files that are not in the cache, or not yet: half of its */
 	atomic_llong warned_ms;
 	pthread_mutex_t parsing;    /* held by who has a document in memory: it is large there */
 	pthread_mutex_t lock;       /* protects `downloads` */
 	pthread_cond_t ended;       /* one of them */
 	struct download *downloads; /* borrowed: they lie on stacks */
+};
+
+struct request {
+	struct mirror *m;            /* borrowed */
+	struct MHD_Connection *conn; /* borrowed */
+	char *text;                  /* owned; the target as it stands in the request */
+	int64_t held;                /* of the room, until it has been answered */
 };
 
 /* Something of a source's: a document, where fetch.accept says of what type, or a file, which never changes if it is kept. */
@@ -163,18 +170,28 @@ static int localize(struct mirror *m, const struct item *it, int *fd)
 	return r;
 }
 
-static int download(struct mirror *m, struct item *it)
+/* Puts what came into the cache; what it does not take is of use once, and takes of the room until then. */
+static void keep(struct request *rq, struct item *it)
 {
+	if (it->key && cache_keep(rq->m->cache, it->fd, it->key) == 0)
+		atomic_fetch_add(&rq->m->room, it->fetch.held);
+	else
+		rq->held += it->fetch.held;
+}
+
+static int download(struct request *rq, struct item *it)
+{
+	struct mirror *m = rq->m;
 	_cleanup_close_ int fd = cache_new(m->cache);
 	struct err err;
 	int r;
 
+	fetch_done(&it->fetch); /* of an earlier attempt */
 	it->fetch.url = it->url;
 	it->fetch.fd = fd;
 	it->fetch.stop = &m->stop;
 	it->fetch.room = &m->room;
 	it->fetch.max_bytes = it->fetch.accept ? (int64_t)LIMIT_PACKAGE_DOCUMENT_BYTES : INT64_MAX;
-	fetch_done(&it->fetch); /* of an earlier attempt */
 	r = fd < 0 ? err_set_errno(&err, fd, "it can't be kept") : fetch_run(&it->fetch, &err);
 	if (r == 0 && it->fetch.status != MHD_HTTP_OK)
 		return it->fetch.status == MHD_HTTP_NOT_FOUND ? -ENOENT : -EREMOTEIO;
@@ -184,13 +201,13 @@ static int download(struct mirror *m, struct item *it)
 			(void)err_set_errno(&err, r, "it is no page in JSON (PEP 691)");
 	}
 	if (r < 0) {
+		atomic_fetch_add(&m->room, it->fetch.held);
 		warn(m, it->url, &err);
 		return r;
 	}
-	if (it->key)
-		(void)cache_keep(m->cache, fd, it->key); /* where that fails it is of use once */
-	cleanup_close(&it->fd);
+	cleanup_close(&it->fd); /* an older one */
 	it->fd = steal_fd(&fd);
+	keep(rq, it);
 	return 0;
 }
 
@@ -202,22 +219,23 @@ static bool is_fresh(const struct stat *st, int64_t max_age_s)
 }
 
 /* From the cache, where that is young enough, or else the source. What is too old is better than none. */
-static int obtain(struct mirror *m, struct item *it, int64_t max_age_s)
+static int obtain(struct request *rq, struct item *it, int64_t max_age_s)
 {
+	struct mirror *m = rq->m;
 	bool lasts = !it->fetch.accept;
 	struct download d = {.key = it->key};
 	struct stat st;
 	int r;
 
 	if (!it->key)
-		return download(m, it);
+		return download(rq, it);
 	begin_download(m, &d);
 	cleanup_close(&it->fd);
 	it->fd = cache_get(m->cache, it->key, lasts, &st);
 	if (it->fd >= 0 && (lasts || is_fresh(&st, max_age_s)))
 		r = 0;
 	else
-		r = download(m, it);
+		r = download(rq, it);
 	end_download(m, &d);
 	return r == -ENOENT || it->fd < 0 ? r : 0;
 }
@@ -225,8 +243,8 @@ static int obtain(struct mirror *m, struct item *it, int64_t max_age_s)
 /* ---- answers ---- */
 
 /* Takes the response. */
-static enum MHD_Result reply(struct MHD_Connection *conn, unsigned int status,
-	struct MHD_Response *response, const char *header, const char *value)
+static enum MHD_Result reply(struct request *rq, unsigned int status, struct MHD_Response *response,
+	const char *header, const char *value)
 {
 	enum MHD_Result ok;
 
@@ -234,36 +252,33 @@ static enum MHD_Result reply(struct MHD_Connection *conn, unsigned int status,
 		return MHD_NO;
 	if (value)
 		(void)MHD_add_response_header(response, header, value);
-	ok = MHD_queue_response(conn, status, response);
+	ok = MHD_queue_response(rq->conn, status, response);
 	MHD_destroy_response(response);
 	return ok;
 }
 
-static enum MHD_Result reply_text(struct MHD_Connection *conn, unsigned int status,
-	const char *text)
+static enum MHD_Result reply_text(struct request *rq, unsigned int status, const char *text)
 {
-	return reply(conn, status,
+	return reply(rq, status,
 		MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text,
 			MHD_RESPMEM_MUST_COPY),
 		"Content-Type", "text/plain");
 }
 
-static enum MHD_Result reply_not_found(struct MHD_Connection *conn)
+static enum MHD_Result reply_not_found(struct request *rq)
 {
-	return reply_text(conn, MHD_HTTP_NOT_FOUND,
-		"The host's package index has no such thing.\n");
+	return reply_text(rq, MHD_HTTP_NOT_FOUND, "The host's package index has no such thing.\n");
 }
 
 /* With the same method. */
-static enum MHD_Result reply_redirect(struct MHD_Connection *conn, const char *url)
+static enum MHD_Result reply_redirect(struct request *rq, const char *url)
 {
-	return reply(conn, MHD_HTTP_TEMPORARY_REDIRECT,
+	return reply(rq, MHD_HTTP_TEMPORARY_REDIRECT,
 		MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT), "Location", url);
 }
 
 /* Takes the descriptor. */
-static enum MHD_Result reply_file(struct MHD_Connection *conn, int fd, const char *header,
-	const char *value)
+static enum MHD_Result reply_file(struct request *rq, int fd, const char *header, const char *value)
 {
 	struct MHD_Response *response = NULL;
 	struct stat st;
@@ -272,21 +287,21 @@ static enum MHD_Result reply_file(struct MHD_Connection *conn, int fd, const cha
 		response = MHD_create_response_from_fd64((uint64_t)st.st_size, fd);
 	if (!response)
 		(void)close(fd);
-	return reply(conn, MHD_HTTP_OK, response, header, value);
+	return reply(rq, MHD_HTTP_OK, response, header, value);
 }
 
 /* What obtain() returned for it. */
-static enum MHD_Result reply_item(struct MHD_Connection *conn, struct item *it, int r)
+static enum MHD_Result reply_item(struct request *rq, struct item *it, int r)
 {
 	const struct fetch *f = &it->fetch;
 
 	if (r == -ENOENT)
-		return reply_not_found(conn);
+		return reply_not_found(rq);
 	if (r < 0)
-		return reply_redirect(conn, f->redirect ? f->redirect : it->url);
+		return reply_redirect(rq, f->redirect ? f->redirect : it->url);
 	if (f->accept)
-		return reply_file(conn, steal_fd(&it->fd), "Content-Type", f->accept);
-	return reply_file(conn, steal_fd(&it->fd), "Last-Modified", f->last_modified);
+		return reply_file(rq, steal_fd(&it->fd), "Content-Type", f->accept);
+	return reply_file(rq, steal_fd(&it->fd), "Last-Modified", f->last_modified);
 }
 
 /* ---- Python and npm ---- */
@@ -301,24 +316,23 @@ static struct item python_page(const struct mirror *m, const char *project)
 	return it;
 }
 
-static enum MHD_Result serve_python_page(struct mirror *m, struct MHD_Connection *conn,
-	const char *project)
+static enum MHD_Result serve_python_page(struct request *rq, const char *project)
 {
-	_cleanup_item_ struct item page = python_page(m, project);
+	_cleanup_item_ struct item page = python_page(rq->m, project);
 
-	return reply_item(conn, &page, obtain(m, &page, FRESH_SECONDS));
+	return reply_item(rq, &page, obtain(rq, &page, FRESH_SECONDS));
 }
 
 /* Finds the file in its document: its digest, and of a Python file the URL. */
-static int find_file(struct mirror *m, struct item *document, int64_t max_age_s,
+static int find_file(struct request *rq, struct item *document, int64_t max_age_s,
 	const struct target *t, struct item *file)
 {
-	int r = obtain(m, document, max_age_s);
+	int r = obtain(rq, document, max_age_s);
 	json_t *root;
 
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&m->parsing);
+	pthread_mutex_lock(&rq->m->parsing);
 	root = parse(document->fd);
 	if (t->kind == TARGET_PYTHON_FILE)
 		r = index_find_python(root, document->fetch.source, t->hash, t->file, &file->url,
@@ -326,37 +340,36 @@ static int find_file(struct mirror *m, struct item *document, int64_t max_age_s,
 	else
 		r = index_find_npm(root, file->url, &file->fetch.digest);
 	json_decref(root);
-	pthread_mutex_unlock(&m->parsing);
+	pthread_mutex_unlock(&rq->m->parsing);
 	return r;
 }
 
-static int obtain_file(struct mirror *m, struct item *document, const struct target *t,
+static int obtain_file(struct request *rq, struct item *document, const struct target *t,
 	struct item *file)
 {
 	struct stat st;
 	int r;
 
-	file->fd = cache_get(m->cache, file->key, true, &st);
+	file->fd = cache_get(rq->m->cache, file->key, true, &st);
 	if (file->fd >= 0)
 		return 0;
-	r = find_file(m, document, INT64_MAX, t, file);
+	r = find_file(rq, document, INT64_MAX, t, file);
 	if (r == -ENOENT) /* it may be newer than what is kept of the document */
-		r = find_file(m, document, 0, t, file);
-	return r == 0 ? obtain(m, file, 0) : r;
+		r = find_file(rq, document, 0, t, file);
+	return r == 0 ? obtain(rq, file, 0) : r;
 }
 
-static enum MHD_Result serve_python_file(struct mirror *m, struct MHD_Connection *conn,
-	const struct target *t)
+static enum MHD_Result serve_python_file(struct request *rq, const struct target *t)
 {
-	_cleanup_item_ struct item page = python_page(m, t->name);
+	_cleanup_item_ struct item page = python_page(rq->m, t->name);
 	_cleanup_free_ char *key = target_of_file(t->name, t->hash, t->file);
 	_cleanup_item_ struct item file = {.fetch.source = page.fetch.source, .key = key, .fd = -1};
-	int r = obtain_file(m, &page, t, &file);
+	int r = obtain_file(rq, &page, t, &file);
 
 	if (r < 0 && r != -ENOENT && !file.url)
-		return reply_text(conn, MHD_HTTP_BAD_GATEWAY,
+		return reply_text(rq, MHD_HTTP_BAD_GATEWAY,
 			"The host's package index is not reached.\n");
-	return reply_item(conn, &file, r);
+	return reply_item(rq, &file, r);
 }
 
 static struct item npm_metadata(const struct mirror *m, const char *package)
@@ -371,39 +384,38 @@ static struct item npm_metadata(const struct mirror *m, const char *package)
 	return it;
 }
 
-static enum MHD_Result serve_npm_metadata(struct mirror *m, struct MHD_Connection *conn,
-	const char *package)
+static enum MHD_Result serve_npm_metadata(struct request *rq, const char *package)
 {
-	_cleanup_item_ struct item it = npm_metadata(m, package);
+	_cleanup_item_ struct item it = npm_metadata(rq->m, package);
 
-	return reply_item(conn, &it, obtain(m, &it, FRESH_SECONDS));
+	return reply_item(rq, &it, obtain(rq, &it, FRESH_SECONDS));
 }
 
-static enum MHD_Result serve_npm_tarball(struct mirror *m, struct MHD_Connection *conn,
-	const struct target *t, const char *text)
+static enum MHD_Result serve_npm_tarball(struct request *rq, const struct target *t)
 {
-	const struct source *s = &m->sources.npm;
-	_cleanup_item_ struct item metadata = npm_metadata(m, t->name);
-	_cleanup_free_ char *url = source_resolve(s->base, text);
+	const struct source *s = &rq->m->sources.npm;
+	_cleanup_item_ struct item metadata = npm_metadata(rq->m, t->name);
+	_cleanup_free_ char *url = source_resolve(s->base, rq->text);
 	_cleanup_item_ struct item file = {.fd = -1};
 	int r;
 
 	if (!url || !source_owns(s, url))
-		return reply_not_found(conn);
+		return reply_not_found(rq);
 	file = item_of(s, steal_ptr(&url));
-	r = obtain_file(m, &metadata, t, &file);
+	r = obtain_file(rq, &metadata, t, &file);
 	/* What has no hash is not ours to give. */
-	return r == -ENOENT ? reply_redirect(conn, file.url) : reply_item(conn, &file, r);
+	return r == -ENOENT ? reply_redirect(rq, file.url) : reply_item(rq, &file, r);
 }
 
 /* What else the registry has lies below its base. */
-static enum MHD_Result redirect_npm(struct mirror *m, struct MHD_Connection *conn, const char *text)
+static enum MHD_Result redirect_npm(struct request *rq)
 {
-	const struct source *s = &m->sources.npm;
+	const struct source *s = &rq->m->sources.npm;
+	const char *text = rq->text;
 	_cleanup_free_ char *url =
 		source_resolve(s->base, str_starts_with(text, s->path) ? text : text + 1);
 
-	return url ? reply_redirect(conn, url) : reply_not_found(conn);
+	return url ? reply_redirect(rq, url) : reply_not_found(rq);
 }
 
 /* ---- apt ---- */
@@ -412,8 +424,10 @@ static enum MHD_Result redirect_npm(struct mirror *m, struct MHD_Connection *con
 static char *find_archive(const struct mirror *m, const char *text, const struct source **ret)
 {
 	char *url = source_resolve(text, text); /* normalised */
+	/* Whatever else could lead out of an archive. */
+	bool odd = url && (strchr(url, '?') || strcasestr(url, "%2e"));
 
-	for (size_t i = 0; url && i < m->sources.n_apt && !strchr(url, '?'); i++) {
+	for (size_t i = 0; url && !odd && i < m->sources.n_apt; i++) {
 		*ret = &m->sources.apt[i];
 		if (str_starts_with(url, (*ret)->base))
 			return url;
@@ -433,70 +447,73 @@ static bool is_lasting(const char *url, struct digest *ret)
 	return dot && strcmp(dot, ".deb") == 0;
 }
 
-static enum MHD_Result serve_apt(struct mirror *m, struct MHD_Connection *conn, const char *text)
+static enum MHD_Result serve_apt(struct request *rq)
 {
 	const struct source *s = NULL;
-	char *url = find_archive(m, text, &s);
+	const char *since;
+	char *url = find_archive(rq->m, rq->text, &s);
 	_cleanup_item_ struct item it = item_of(s, url);
 	int r;
 
 	if (!url)
-		return reply_text(conn, MHD_HTTP_FORBIDDEN,
+		return reply_text(rq, MHD_HTTP_FORBIDDEN,
 			"This is none of the archives that the host's own apt uses.\n");
 	if (!is_lasting(url, &it.fetch.digest)) {
 		it.key = NULL;
-		it.fetch.since =
-			MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "If-Modified-Since");
+		since = MHD_lookup_connection_value(rq->conn, MHD_HEADER_KIND, "If-Modified-Since");
+		it.fetch.since_s = since ? curl_getdate(since, NULL) : 0;
 	}
-	r = obtain(m, &it, 0);
+	r = obtain(rq, &it, 0);
 	if (r == 0 || r == -ENOENT || it.fetch.redirect)
-		return reply_item(conn, &it, r);
+		return reply_item(rq, &it, r);
 	if (it.fetch.status == MHD_HTTP_NOT_MODIFIED)
-		return reply_text(conn, MHD_HTTP_NOT_MODIFIED, "");
-	return reply_text(conn, MHD_HTTP_BAD_GATEWAY, "The archive is not reached.\n");
+		return reply_text(rq, MHD_HTTP_NOT_MODIFIED, "");
+	return reply_text(rq, MHD_HTTP_BAD_GATEWAY, "The archive is not reached.\n");
 }
 
 /* ---- requests ---- */
 
-static enum MHD_Result serve(struct mirror *m, struct MHD_Connection *conn, const char *text,
-	const struct target *t)
+static enum MHD_Result serve(struct request *rq, const struct target *t)
 {
 	switch (t->kind) {
 	case TARGET_PYTHON_PAGE:
-		return serve_python_page(m, conn, t->name);
+		return serve_python_page(rq, t->name);
 	case TARGET_PYTHON_FILE:
-		return serve_python_file(m, conn, t);
+		return serve_python_file(rq, t);
 	case TARGET_NPM_METADATA:
-		return serve_npm_metadata(m, conn, t->name);
+		return serve_npm_metadata(rq, t->name);
 	case TARGET_NPM_TARBALL:
-		return serve_npm_tarball(m, conn, t, text);
+		return serve_npm_tarball(rq, t);
 	case TARGET_NPM_OTHER:
-		return redirect_npm(m, conn, text);
+		return redirect_npm(rq);
 	case TARGET_APT:
-		return serve_apt(m, conn, text);
+		return serve_apt(rq);
 	case TARGET_NONE:
 		break;
 	}
-	return reply_not_found(conn);
+	return reply_not_found(rq);
 }
 
 static void *on_target(void *user, const char *text, struct MHD_Connection *conn)
 {
-	return join(text, "");
+	struct request *rq = xnew(struct request);
+
+	*rq = (struct request){.m = user, .conn = conn, .text = join(text, "")};
+	return rq;
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *conn, const char *path,
 	const char *method, const char *version, const char *data, size_t *len, void **state)
 {
-	const char *text = *state;
+	struct request *rq = *state;
 	enum MHD_Result ok;
 	struct target t;
 
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-		return text[0] == '/' ? redirect_npm(user, conn, text) /* an audit, for instance */
-				      : reply_text(conn, MHD_HTTP_METHOD_NOT_ALLOWED, "");
-	target_parse(text, &t);
-	ok = serve(user, conn, text, &t);
+		return rq->text[0] == '/' ? redirect_npm(rq) /* an audit, for instance */
+					  : reply_text(rq, MHD_HTTP_METHOD_NOT_ALLOWED, "");
+	target_parse(rq->text, &t);
+	ok = serve(rq, &t);
 	target_done(&t);
 	return ok;
 }
@@ -504,7 +521,11 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *conn, const
 static void on_completed(void *user, struct MHD_Connection *conn, void **state,
 	enum MHD_RequestTerminationCode code)
 {
-	free(*state);
+	struct request *rq = *state;
+
+	atomic_fetch_add(&rq->m->room, rq->held);
+	free(rq->text);
+	free(rq);
 	*state = NULL;
 }
 
@@ -558,7 +579,7 @@ static int listen_for_helpers(struct mirror *m, struct err *err)
 			MHD_USE_POLL | MHD_USE_ITC,
 		0, on_accept, m, on_request, m,                  /* */
 		MHD_OPTION_SOCK_ADDR, &address,                  /* */
-		MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL,    /* */
+		MHD_OPTION_URI_LOG_CALLBACK, on_target, m,       /* */
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, /* */
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)LIMIT_CONNECTIONS,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SECONDS,

@@ -157,6 +157,7 @@ def test_it_is_no_proxy(index: Index, serve: Callable[..., Daemon]) -> None:
     for url in (
         f"{index.url}/simple/sample/",
         f"{index.url}/debian/../simple/sample/",
+        f"{index.url}/debian/%2e%2e/simple/sample/",
         f"{index.url}/debian/x.deb?y",
         f"http://127.0.0.1:{index.port}@192.0.2.1/debian/x.deb",
         "http://example.com/debian/x.deb",
@@ -233,6 +234,19 @@ def test_another_daemon(index: Index, serve: Callable[..., Daemon]) -> None:
     for b in (box, d.api.restore(snapshot["id"])):
         assert b.output("cat /etc/xdg/pip/pip.conf") == ""
         assert b.exec(f"curl -sS {MIRROR}")["exit_code"] == 7
+
+
+def test_a_slow_reader_takes_room(index: Index, serve: Callable[..., Daemon]) -> None:
+    d = serve(args=["--package-cache-size=100MiB"])
+    box = d.api.create()
+    # The cache does not keep these, so each is on the disk for its reader alone.
+    for n in "12":
+        index.files[f"/debian/dists/x/{n}"] = ("text/plain", bytes(30 << 20))
+    curl = f"curl -sS -f -o /dev/null -x {MIRROR}:80"
+    slow = box.output(f"{curl} --limit-rate 1 -D /tmp/head {index.url}/debian/dists/x/1 >/dev/null 2>&1 & echo $!").strip()
+    box.output("until grep -q '200 OK' /tmp/head; do :; done")
+    assert "502" in box.exec(f"{curl} {index.url}/debian/dists/x/2")["stderr"]
+    box.output(f"kill {slow}; until {curl} {index.url}/debian/dists/x/2 2>/dev/null; do :; done")
 
 
 def mirror_port(d: Daemon) -> int:

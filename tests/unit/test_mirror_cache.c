@@ -123,6 +123,29 @@ static void test_the_longest_unused_goes_first(void **state)
 	cache_close(c);
 }
 
+static void test_what_is_in_use_stays(void **state)
+{
+	_cleanup_free_ char *block = xcalloc(1, KIB(600));
+	struct cache *c = open_cache(*state, MIB(1));
+	struct stat st;
+	int used, other = cache_new(c);
+
+	keep(c, "a", block, KIB(600));
+	set_age(c, "a", 1);
+	used = cache_get(c, "a", false, &st);
+	/* Its room is taken, so there is none for this; a newer one of it would leave it without a name. */
+	assert_int_equal(fs_write_all(other, block, KIB(600)), 0);
+	assert_int_equal(cache_keep(c, other, "a"), -EBUSY);
+	assert_int_equal(cache_keep(c, other, "b"), -ENOSPC);
+	assert_int_equal(count(*state), 1);
+	(void)close(used);
+	keep(c, "b", block, KIB(600));
+	assert_int_equal(look(c, "a", false), -1);
+	assert_int_equal(look(c, "b", false), 0);
+	(void)close(other);
+	cache_close(c);
+}
+
 static void test_folders_that_do_not_do(void **state)
 {
 	struct cache *c;
@@ -140,6 +163,7 @@ int main(void)
 		scratch_test(test_keep_and_get),
 		scratch_test(test_what_is_not_kept_leaves_nothing),
 		scratch_test(test_the_longest_unused_goes_first),
+		scratch_test(test_what_is_in_use_stays),
 		scratch_test(test_folders_that_do_not_do),
 	};
 
