@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Package indexes of our own on a loopback port: one Python project, one npm package, an apt archive. They count and can fail."""
+"""Package indexes of our own on a loopback port: a Python project, an npm package, an apt archive. They count, and can fail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make_wheel(noise: bytes) -> bytes:
 
 
 def make_tarball() -> bytes:
-    """npm's package "@test/sample"."""
+    """Return the package "@test/sample" of npm."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as t:
         for name, text in (
