@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Package indexes of our own on a loopback port: a Python project, an npm package, an apt archive. They count and fail."""
+"""Package indexes of our own on a loopback port: a Python project, an npm package, an apt archive. They count."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--package-cache: the second sandbox's install downloads nothing, and nothing wrong is ever kept (docs/packages.md)."""
+"""--package-cache: the second sandbox's install downloads nothing, and nothing wrong is kept (docs/packages.md)."""
 
 from __future__ import annotations
 
@@ -65,9 +65,8 @@ def test_python(index: Index, serve: Callable[..., Daemon], tmp_path: Path) -> N
     asked = len(index.asked)
     assert "Successfully installed" in second.output(PIP)
     assert "sample" in second.output("uv pip install --no-cache --reinstall sample 2>&1")
-    assert second.output("cd $(python3 -c 'import sysconfig as s; print(s.get_path(\"purelib\"))'); wc -c <sample.bin") == (
-        f"{1 << 20}\n"
-    )
+    folder = second.output("python3 -c 'import sysconfig as s; print(s.get_path(\"purelib\"))'").strip()
+    assert second.output(f"wc -c <{folder}/sample.bin") == f"{1 << 20}\n"
     assert len(index.asked) == asked
     # Once it is old, the page is asked for again; where there is no index any more, it is better than none.
     index.close()
@@ -180,7 +179,8 @@ def test_it_is_no_proxy(index: Index, serve: Callable[..., Daemon]) -> None:
     assert box.exec(f"curl -sS -x {MIRROR}:80 https://example.com/")["stderr"].endswith("405\n")
     assert len(index.asked) == asked
     # Others want connections, too.
-    connect = "import socket; s = [socket.socket() for _ in range(70)]; print([c.connect_ex(('10.0.2.3', 80)) for c in s].count(0))"
+    connect = "import socket; s = [socket.socket() for _ in range(70)]; "
+    connect += "print([c.connect_ex(('10.0.2.3', 80)) for c in s].count(0))"
     assert 32 <= int(box.output(f'python3 -c "{connect}"')) <= 64
     # The index must have it, under that hash.
     assert get(box, f"/pypi/files/sample/{'0' * 64}/sample-1.0-py3-none-any.whl").startswith("404")
@@ -192,7 +192,8 @@ def test_it_is_no_proxy(index: Index, serve: Callable[..., Daemon]) -> None:
 def test_sandboxes_with_rules_go_to_the_source(index: Index, serve: Callable[..., Daemon]) -> None:
     d = serve()
     box = d.api.create(network={"egress": {"deny": ["x.example"]}})
-    settings = "cat /etc/xdg/pip/pip.conf /etc/xdg/uv/uv.toml /etc/apt/apt.conf.d/10pandastack /usr/local/lib/node_modules/npm/npmrc"
+    settings = "cat /etc/xdg/pip/pip.conf /etc/xdg/uv/uv.toml /etc/apt/apt.conf.d/10pandastack"
+    settings += " /usr/local/lib/node_modules/npm/npmrc"
     page = f"{MIRROR}/pypi/simple/sample/"
 
     def set_egress(egress: object) -> None:
@@ -243,7 +244,8 @@ def test_a_slow_reader_takes_room(index: Index, serve: Callable[..., Daemon]) ->
     for n in "12":
         index.files[f"/debian/dists/x/{n}"] = ("text/plain", bytes(30 << 20))
     curl = f"curl -sS -f -o /dev/null -x {MIRROR}:80"
-    slow = box.output(f"{curl} --limit-rate 1 -D /tmp/head {index.url}/debian/dists/x/1 >/dev/null 2>&1 & echo $!").strip()
+    slow = f"{curl} --limit-rate 1 -D /tmp/head {index.url}/debian/dists/x/1"
+    slow = box.output(f"{slow} >/dev/null 2>&1 & echo $!").strip()
     box.output("until grep -q '200 OK' /tmp/head; do :; done")
     assert "502" in box.exec(f"{curl} {index.url}/debian/dists/x/2")["stderr"]
     box.output(f"kill {slow}; until {curl} {index.url}/debian/dists/x/2 2>/dev/null; do :; done")
