@@ -40,6 +40,7 @@ struct agent {
 	struct list sessions;
 	size_t tunnels;           /* open */
 	json_t *env;              /* the sandbox's, from `resume`; NULL until then */
+	json_t *packages;         /* settings of package managers, likewise */
 	struct network_diag diag; /* of a machine */
 	bool network_up;
 	bool stop;

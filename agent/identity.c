@@ -40,6 +40,7 @@
 #include "env.h"
 #include "file_io.h"
 #include "network.h"
+#include "packages.h"
 #include "session.h"
 
 enum {
@@ -284,6 +285,7 @@ void identity_resume(struct agent *agent, struct stream *s, const json_t *reques
 		stream_fail(s, &err);
 		return;
 	}
+	packages_set(agent, json_object_get(request, "packages"));
 	if (id.machine_id) {
 		json_decref(agent->env);
 		agent->env = json_deep_copy(json_object_get(request, "env"));

@@ -79,6 +79,7 @@ static void agent_done(struct agent *agent)
 	reaper_done(&agent->reaper);
 	loop_done(&agent->loop);
 	json_decref(agent->env);
+	json_decref(agent->packages);
 }
 
 static int serve(struct agent *agent)

@@ -36,6 +36,9 @@
 #define LIMIT_EVENT_BYTES MIB(32) /* one event of a cell, reassembled */
 #define LIMIT_EVENT_VALUES (1 << 20) /* JSON values in it: each takes some 100 bytes once parsed */
 
+/* What the package cache reads of an index at once: the largest are of 20 MB. */
+#define LIMIT_PACKAGE_DOCUMENT_BYTES MIB(64)
+
 /* Sandboxes. */
 #define LIMIT_SANDBOXES 1000
 #define LIMIT_SESSIONS 8 /* kernels in one sandbox */

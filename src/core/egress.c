@@ -156,16 +156,11 @@ static int check_host_rules(const char *list, const char *option, bool allow, st
 /* Beside this program, in the build's tree or where it is installed. */
 static char *find_program(void)
 {
-	_cleanup_free_ char *self = realpath("/proc/self/exe", NULL);
-	char *slash = self ? strrchr(self, '/') : NULL, *path;
+	_cleanup_free_ char *dir = fs_program_dir();
+	_cleanup_free_ char *path = dir ? fs_join(dir, program) : NULL;
 
-	if (slash) {
-		*slash = '\0';
-		path = fs_join(self, program);
-		if (access(path, X_OK) == 0)
-			return path;
-		free(path);
-	}
+	if (path && access(path, X_OK) == 0)
+		return steal_ptr(&path);
 	return fs_join(PANDASTACK_LIBEXEC_DIR, program);
 }
 
@@ -187,6 +182,12 @@ bool egress_is_open(const json_t *policy)
 	const char *word = json_string_value(json_object_get(policy, "egress"));
 
 	return !word || strcmp(word, "none") != 0;
+}
+
+bool egress_has_mirror(const struct egress_host *host, const json_t *policy)
+{
+	return host->mirror_port != 0 && egress_is_open(policy) &&
+		!json_is_object(json_object_get(policy, "egress"));
 }
 
 /* ---- the text for the helper ---- */
@@ -242,6 +243,8 @@ static struct buf config_text(const struct egress_host *host, const json_t *poli
 	add_host_rules(&text, "host-allow", host->allow);
 	add_host_rules(&text, "host-deny", host->deny);
 	add_resolvers(&text);
+	if (egress_has_mirror(host, policy))
+		(void)buf_appendf(&text, "mirror %u\n", (unsigned int)host->mirror_port);
 	(void)buf_appendf(&text, "rate %lld\n",
 		(long long)json_integer_value(json_object_get(policy, "bytes_per_second")));
 	return text;

@@ -21,10 +21,14 @@
 #include "engine/engine.h"
 #include "link/hub.h"
 
-/* The rules of the daemon, for all sandboxes: with commas in between; or NULL. Borrowed. */
+/* What the daemon has for all sandboxes. Borrowed. */
 struct egress_host {
+	/* Its rules, with commas in between; or NULL. */
 	const char *allow;
 	const char *deny;
+	/* Its package cache (src/mirror), and what makes a guest use it (`packages` of api/link.md); 0 and NULL: it has none. */
+	uint16_t mirror_port;
+	const json_t *packages;
 };
 
 /* ERR_INVALID where it is no such object; of a sandbox's own. */
@@ -34,6 +38,9 @@ int egress_check_host(const struct egress_host *host, struct err *err);
 
 /* Whether there is any way out. */
 bool egress_is_open(const json_t *policy);
+
+/* Whether it may use the daemon's package cache: it has no rules of its own, which would be about the sources. */
+bool egress_has_mirror(const struct egress_host *host, const json_t *policy);
 
 /* What a helper refused; called in the hub's thread. `more` such events were left out before this one. */
 struct egress_denial {

@@ -61,6 +61,17 @@ bool sandbox_has_network(struct sandbox *sb)
 	return open;
 }
 
+const json_t *sandbox_packages(struct sandbox *sb)
+{
+	const struct egress_host *host = &sb->core->egress_host;
+	bool has;
+
+	pthread_mutex_lock(&sb->lock);
+	has = egress_has_mirror(host, sb->network);
+	pthread_mutex_unlock(&sb->lock);
+	return has ? host->packages : NULL;
+}
+
 static void put_egress(struct sandbox *sb, struct egress *e)
 {
 	pthread_mutex_lock(&sb->lock);
@@ -164,7 +175,8 @@ json_t *sandbox_network(struct sandbox *sb, json_t **ret_counters)
 	return policy;
 }
 
-/* The guest's network card goes up or down with the way out; a machine that stands still hears of it when it goes on. */
+/* Its network card goes up or down with the way out, and its package managers change theirs; a machine that stands still hears of it
+ * when it goes on. */
 static int tell_guest(struct sandbox *sb, struct err *err)
 {
 	json_t *request;
@@ -225,7 +237,10 @@ int core_set_network(struct core *core, struct sandbox *sb, const json_t *change
 		if (r < 0)
 			sandbox_end_network(sb, false);
 		pthread_mutex_unlock(&sb->teardown);
-		if (r == 0 && egress_is_open(before) != egress_is_open(policy))
+		if (r == 0 &&
+			(egress_is_open(before) != egress_is_open(policy) ||
+				egress_has_mirror(&core->egress_host, before) !=
+					egress_has_mirror(&core->egress_host, policy)))
 			r = tell_guest(sb, err);
 	}
 	pthread_mutex_unlock(&sb->op);

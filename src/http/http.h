@@ -17,11 +17,11 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/url.h"
 #include "core/core.h"
 #include "http/auth.h"
 #include "http/headers.h"
 #include "http/preview.h"
-#include "http/url.h"
 
 enum {
 	HTTP_PARAMS_MAX = 2,

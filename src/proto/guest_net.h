@@ -22,6 +22,10 @@
 	}
 enum { GUEST_NET_RESOLVERS_MAX = 3 };
 
+/* The daemon's package cache, on port 80: the first resolver's, for libslirp answers ARP for no other of the guest's network. */
+#define GUEST_NET_MIRROR "10.0.2.3"
+enum { GUEST_NET_MIRROR_PORT = 80 };
+
 #define GUEST_NET_V6_ADDR "fd70:616e:6461::15"
 #define GUEST_NET_V6_PREFIX "fd70:616e:6461::"
 #define GUEST_NET_V6_BITS 64
