@@ -48,3 +48,7 @@ http_handler_fn h_template_list, h_template_get, h_template_delete;
 
 /* h_usage.c */
 http_handler_fn h_usage;
+
+/* h_mcp.c */
+http_handler_fn h_mcp, h_mcp_delete;
+extern const struct http_upload h_mcp_upload;
