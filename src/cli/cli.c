@@ -42,6 +42,7 @@ static const struct cli_command builtin[] = {
 	{"snapshot", "rm", "delete snapshots", cmd_snapshot_rm},
 	{"template", "list", "list templates", cmd_template_list},
 	{"template", "rm", "delete a template", cmd_template_rm},
+	{NULL, "mcp", "serve the Model Context Protocol on stdin and stdout", cmd_mcp},
 	{NULL, "gc", "delete what nobody needs any more", cmd_gc},
 	{NULL, "engines", "show what can run sandboxes here", cmd_engines},
 	{NULL, "version", "show the versions of this program and the daemon", cmd_version},

@@ -26,6 +26,7 @@ cli_fn cmd_snapshot_rm;
 cli_fn cmd_snapshot_export;
 cli_fn cmd_snapshot_import;
 cli_fn cmd_gc;
+cli_fn cmd_mcp;
 cli_fn cmd_template_list;
 cli_fn cmd_template_rm;
 cli_fn cmd_engines;

@@ -368,6 +368,21 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 				   : create_from_template(core, spec, ret, err);
 }
 
+struct sandbox *core_find_by_key(struct core *core, const char *key)
+{
+	struct sandbox *found = NULL;
+
+	pthread_mutex_lock(&core->lock);
+	for (struct sandbox *sb = core->first; sb && !found; sb = sb->next) {
+		if (sb->idempotency_key && strcmp(sb->idempotency_key, key) == 0)
+			found = sandbox_ref(sb);
+	}
+	pthread_mutex_unlock(&core->lock);
+	if (found)
+		sandbox_wait_created(found);
+	return found;
+}
+
 int core_delete(struct core *core, struct sandbox *sb, struct err *err)
 {
 	bool ours;

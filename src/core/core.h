@@ -94,6 +94,9 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 /* A reference, or NULL with ERR_SANDBOX_NOT_FOUND. */
 struct sandbox *core_find(struct core *core, const char *id, struct err *err);
 
+/* The one that was created with this idempotency key, once that has ended; a reference, or NULL. */
+struct sandbox *core_find_by_key(struct core *core, const char *key);
+
 /* Calls fn for each sandbox, oldest first, with no lock held; stops when fn returns non-zero. */
 typedef int core_each_fn(struct sandbox *sb, void *user);
 void core_each(struct core *core, core_each_fn *fn, void *user);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "http/capture.h"
 #include "http/http.h"
 
 /* Everything is borrowed. `cmd` is for a shell; without it `argv` counts, up to a NULL or its end.
@@ -49,3 +50,9 @@ int command_open(struct sandbox *sb, const struct command *c, int client_fd,
  */
 int command_run(const struct http_req *req, struct sandbox *sb, const struct command *c,
 	json_t **ret, json_t **ret_details, struct err *err);
+
+/* How long the guest has, from now on, to end it at its time limit and to answer; clock_mono_ms(). */
+int64_t command_deadline(const struct command *c);
+
+/* The answer of the API from its stdout and stderr, which end, and the guest's answer. */
+json_t *command_answer(struct capture out[2], const json_t *ok);

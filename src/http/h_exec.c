@@ -98,6 +98,11 @@ int command_open(struct sandbox *sb, const struct command *c, int client_fd,
 	return 0;
 }
 
+int64_t command_deadline(const struct command *c)
+{
+	return clock_mono_ms() + c->timeout_ms + GRACE_MS;
+}
+
 static int err_timeout(const struct command *c, struct err *err)
 {
 	return err_set(err, ERR_TIMEOUT, -ETIMEDOUT, "command timeout after %gs",
@@ -124,7 +129,7 @@ static bool timed_out(const json_t *ok)
 	return json_is_true(json_object_get(ok, "timed_out"));
 }
 
-static json_t *command_answer(struct capture out[2], const json_t *ok)
+json_t *command_answer(struct capture out[2], const json_t *ok)
 {
 	json_t *answer = command_exit_facts(ok);
 
@@ -143,7 +148,7 @@ static json_t *command_answer(struct capture out[2], const json_t *ok)
 static int gather(struct link_stream *s, const struct command *c, int client_fd,
 	struct capture out[2], json_t **ret_ok, struct err *err)
 {
-	int64_t deadline = clock_mono_ms() + c->timeout_ms + GRACE_MS;
+	int64_t deadline = command_deadline(c);
 
 	for (;;) {
 		struct link_event ev;
@@ -243,6 +248,6 @@ int h_exec_stream(struct http_req *req, struct http_resp *resp, struct err *err)
 		return r;
 	relay_start(req, resp, &ops, steal_ptr(&sb), s, &relay);
 	relay->timeout_ms = c.timeout_ms;
-	relay->deadline_ms = clock_mono_ms() + c.timeout_ms + GRACE_MS;
+	relay->deadline_ms = command_deadline(&c);
 	return 0;
 }

@@ -59,3 +59,7 @@ http_handler_fn h_usage;
 
 /* h_watch.c */
 http_handler_fn h_fs_watch;
+
+/* h_mcp.c */
+http_handler_fn h_mcp, h_mcp_delete;
+extern const struct http_upload h_mcp_upload;

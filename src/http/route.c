@@ -79,7 +79,7 @@ static const struct route routes[] = {
 
 	{"GET", SB "/events", h_events},
 	{"GET", SB "/logs", h_logs},
-	{"*", SB "/mcp"},
+	{"POST", SB "/mcp", h_mcp, &h_mcp_upload},
 	{"GET", SB "/metrics", h_usage},
 	{"GET", SB "/ports", h_ports_list},
 	{"POST", SB "/ports", h_ports_add},
@@ -100,11 +100,13 @@ static const struct route routes[] = {
 	{"GET", "/v1/me/tokens", h_tokens_list},
 	{"*", "/v1/me/tokens/*"},
 
-	{"*", "/mcp"},
+	{"POST", "/mcp", h_mcp, &h_mcp_upload},
+	{"DELETE", "/mcp", h_mcp_delete},
 	{"*", "/v1/apps/*"},
 	{"*", "/v1/databases/*"},
 	{"*", "/v1/functions/*"},
-	{"*", "/v1/mcp"},
+	{"POST", "/v1/mcp", h_mcp, &h_mcp_upload},
+	{"DELETE", "/v1/mcp", h_mcp_delete},
 	{"*", "/v1/p/{token}", h_proxy, &h_proxy_upload, .public = true}, /* access.h */
 	{"*", "/v1/preview-repos/*"},
 	{"*", "/v1/repos/*"},

@@ -162,7 +162,6 @@ def test_me(api: Api) -> None:
         ("GET", "/v1/apps"),
         ("GET", "/v1/volumes"),
         ("POST", "/v1/templates/build"),
-        ("POST", "/mcp"),
     ],
 )
 def test_what_is_not_built_says_so(api: Api, method: str, path: str) -> None:

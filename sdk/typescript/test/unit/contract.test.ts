@@ -37,6 +37,12 @@ const NOT_OURS = [
   "POST /v1/sandboxes/{id}/start",
   "POST /v1/sandboxes/{id}/stop",
   "POST /v1/snapshots/import",
+  // Clients of the Model Context Protocol have libraries of their own (docs/mcp.md).
+  "POST /mcp",
+  "DELETE /mcp",
+  "POST /v1/mcp",
+  "DELETE /v1/mcp",
+  "POST /v1/sandboxes/{id}/mcp",
   // Servers in a sandbox (docs/ports.md) have no methods yet.
   "GET /v1/sandboxes/{id}/ports",
   "POST /v1/sandboxes/{id}/ports",
