@@ -10,6 +10,8 @@
 #include "link.h"
 #include "loop.h"
 #include "memory_guard.h"
+#include "network.h"
+#include "output_log.h"
 #include "reap.h"
 #include "runtime.h"
 
@@ -30,11 +32,16 @@ struct agent {
 	struct memory_guard memory_guard;
 	struct runtime runtime;
 	struct identity_files files;
-	struct list commands; /* running, also those without a stream */
+	struct list commands;  /* running, also those without a stream */
+	struct list processes; /* in the background, also those that have ended */
+	uint32_t last_process;
+	struct output_log log; /* what all of these have written */
 	struct list jobs;
 	struct list sessions;
-	size_t tunnels; /* open */
-	json_t *env;    /* the sandbox's, from `resume`; NULL until then */
+	size_t tunnels;           /* open */
+	json_t *env;              /* the sandbox's, from `resume`; NULL until then */
+	json_t *packages;         /* settings of package managers, likewise */
+	struct network_diag diag; /* of a machine */
 	bool network_up;
 	bool stop;
 };

@@ -39,6 +39,7 @@
 #include "cgroup.h"
 #include "file_io.h"
 #include "network.h"
+#include "packages.h"
 
 enum {
 	DEVICE_TRIES = 250, /* drivers find their devices as they load; this is for slow ones */
@@ -337,6 +338,7 @@ int boot(struct err *err)
 	if (r < 0)
 		return r;
 	tune();
+	packages_init();
 	r = network_init();
 	if (r < 0)
 		log_warn("the machine has no network", LOG_STR("why", strerror(-r)));

@@ -277,8 +277,8 @@ static int make_temp(struct writer *w)
 
 	if (getrandom(&tag, sizeof(tag), 0) < 0)
 		return -errno;
-	if (asprintf(&w->temp, "%.*s.pandastack-%016llx", (int)dir_len(w->path), w->path, tag) <
-		0) {
+	if (asprintf(&w->temp, "%.*s" FILES_TEMP_PREFIX "%016llx", (int)dir_len(w->path), w->path,
+		    tag) < 0) {
 		w->temp = NULL;
 		return -ENOMEM;
 	}

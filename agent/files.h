@@ -4,6 +4,9 @@
 
 #include "agent.h"
 
+/* How the name of a file begins that is being written; it gets another one when all is there. */
+#define FILES_TEMP_PREFIX ".pandastack-"
+
 op_fn files_read;
 op_fn files_write;
 op_fn files_stat;

@@ -34,11 +34,13 @@
 
 #include "agent.h"
 #include "base/base64.h"
+#include "base/log.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "env.h"
 #include "file_io.h"
 #include "network.h"
+#include "packages.h"
 #include "session.h"
 
 enum {
@@ -228,9 +230,9 @@ static int put_names(const struct identity_files *files, const struct identity *
 static int change_network(struct agent *agent, const struct identity *id)
 {
 	bool up = json_is_true(id->network);
-	int r = id->new_network ? network_reset_connections() : 0;
+	int r = 0;
 
-	if (r == 0 && id->network && up != agent->network_up)
+	if (id->network && up != agent->network_up)
 		r = network_set_up(up);
 	if (r == 0 && id->network)
 		agent->network_up = up;
@@ -263,6 +265,17 @@ static int become(struct agent *agent, const struct identity *id, struct err *er
 	return r < 0 ? err_set_errno(err, r, "writing the machine's names below /etc") : 0;
 }
 
+/* The answer does not wait for it, but whatever is asked next does. */
+static void end_connections(struct agent *agent)
+{
+	int r;
+
+	link_flush(&agent->link);
+	r = network_reset_connections(&agent->diag);
+	if (r < 0)
+		log_error("connections of the machine's past hang", LOG_STR("why", strerror(-r)));
+}
+
 void identity_resume(struct agent *agent, struct stream *s, const json_t *request)
 {
 	struct identity id = {0};
@@ -272,10 +285,13 @@ void identity_resume(struct agent *agent, struct stream *s, const json_t *reques
 		stream_fail(s, &err);
 		return;
 	}
+	packages_set(agent, json_object_get(request, "packages"));
 	if (id.machine_id) {
 		json_decref(agent->env);
 		agent->env = json_deep_copy(json_object_get(request, "env"));
 		session_reseed_all(agent);
 	}
 	stream_close(s, json_object());
+	if (id.new_network && agent->config.init)
+		end_connections(agent);
 }

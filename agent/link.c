@@ -109,7 +109,13 @@ size_t stream_room(const struct stream *s)
 
 void stream_want_room(struct stream *s)
 {
-	s->wants_room = true;
+	stream_want_bytes(s, 1);
+}
+
+void stream_want_bytes(struct stream *s, size_t len)
+{
+	assert(len > 0 && len <= LIMIT_FRAME_BYTES);
+	s->wanted = len;
 }
 
 void stream_send(struct stream *s, enum link_type type, uint8_t arg, const void *data, size_t len)
@@ -143,6 +149,13 @@ ssize_t stream_send_from(struct stream *s, uint8_t channel, int fd, int64_t offs
 void stream_end(struct stream *s)
 {
 	send_frame(s->link, LINK_END, 0, s->id, "", 0);
+}
+
+const void *stream_sent(const struct stream *s, size_t n)
+{
+	const struct buf *out = &s->link->out;
+
+	return out->data + out->len - n;
 }
 
 void stream_send_event(struct stream *s, json_t *event)
@@ -223,6 +236,8 @@ const char *link_error_kind(int r)
 		return "not_found";
 	case ESRCH:
 		return "no_session";
+	case ECHILD:
+		return "no_process";
 	case ENOTDIR:
 		return "not_a_directory";
 	case EISDIR:
@@ -532,7 +547,7 @@ static bool offer_room(struct link *link)
 	list_for_each(it, tmp, &link->streams) {
 		struct stream *s = container_of(it, struct stream, node);
 
-		if (!s->wants_room || stream_room(s) == 0)
+		if (!s->wanted || stream_room(s) < s->wanted)
 			continue;
 		list_remove(&s->node);
 		list_append(&turn, &s->node);
@@ -542,9 +557,9 @@ static bool offer_room(struct link *link)
 
 		list_remove(&s->node);
 		list_append(&link->streams, &s->node);
-		if (stream_room(s) == 0)
+		if (stream_room(s) < s->wanted)
 			continue;
-		s->wants_room = false;
+		s->wanted = 0;
 		offered = true;
 		s->ops->on_room(s);
 	}

@@ -51,7 +51,7 @@ struct stream {
 	size_t rx_consumed; /* of these, used up: the next CREDIT */
 	struct buf text;    /* parts of an OPEN or EVENT so far */
 	bool opened;
-	bool wants_room;
+	size_t wanted; /* room that it waits for; 0: none */
 };
 
 struct link {
@@ -85,6 +85,8 @@ void link_flush(struct link *link);
 /* Bytes of DATA or EVENT that may be sent now, at most one frame. */
 size_t stream_room(const struct stream *s);
 void stream_want_room(struct stream *s);
+/* The same for what must go in one piece: at most a frame. */
+void stream_want_bytes(struct stream *s, size_t len);
 
 /* Sends DATA or EVENT; len is within the window and a frame. */
 void stream_send(struct stream *s, enum link_type type, uint8_t arg, const void *data, size_t len);
@@ -98,6 +100,9 @@ ssize_t stream_send_from(struct stream *s, uint8_t channel, int fd, int64_t offs
 
 /* No more DATA from us. */
 void stream_end(struct stream *s);
+
+/* The n bytes that it has just sent; valid until the next thing is. */
+const void *stream_sent(const struct stream *s, size_t n);
 
 /* Sends a whole JSON value as one EVENT; for the few small ones. Takes the reference. */
 void stream_send_event(struct stream *s, json_t *event);

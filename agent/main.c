@@ -16,6 +16,7 @@
 #include "exec.h"
 #include "job.h"
 #include "ops.h"
+#include "process.h"
 #include "session.h"
 
 static const char usage[] =
@@ -45,6 +46,8 @@ static int agent_init(struct agent *agent, int link_fd)
 	int r = loop_init(&agent->loop);
 
 	list_init(&agent->commands);
+	list_init(&agent->processes);
+	output_log_init(&agent->log);
 	list_init(&agent->jobs);
 	list_init(&agent->sessions);
 	runtime_init(&agent->runtime, agent);
@@ -66,6 +69,8 @@ static void agent_done(struct agent *agent)
 	link_done(&agent->link);
 	session_free_all(agent);
 	exec_kill_all(agent);
+	process_free_all(agent);
+	output_log_done(&agent->log);
 	job_kill_all(agent);
 	runtime_done(&agent->runtime);
 	identity_done(agent);
@@ -74,6 +79,7 @@ static void agent_done(struct agent *agent)
 	reaper_done(&agent->reaper);
 	loop_done(&agent->loop);
 	json_decref(agent->env);
+	json_decref(agent->packages);
 }
 
 static int serve(struct agent *agent)
@@ -96,6 +102,7 @@ static _Noreturn void run_init(struct agent *agent)
 		boot_give_up(&err);
 	agent->config.init = true;
 	agent->config.cgroup = boot_cgroup_path;
+	network_diag_init(&agent->diag);
 	r = agent_init(agent, fd);
 	if (r == 0)
 		r = serve(agent);

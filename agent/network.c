@@ -5,7 +5,8 @@
  *
  * The card is configured by hand (netdevice(7), no DHCP, no router advertisements): its addresses never change, and an
  * idle machine has no timers for them. It has no network of its own, only a gateway: so that what is for a neighbour goes there
- * too, and is refused at once, where a question for a neighbour's hardware address would wait for an answer.
+ * too, and is refused at once, where a question for a neighbour's hardware address would wait for an answer. The gateway's own is
+ * known: what a machine sends is for somebody, and who stands behind its card (the daemon, core/egress.h) need not wake for less.
  *
  * A machine that is restored finds a new network stack behind its card, which knows none of its connections: a program
  * that writes gets a reset, but one that only reads would wait for ever. So the kernel is told to abort them (sock_diag(7),
@@ -17,7 +18,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/inet_diag.h>
+#include <linux/neighbour.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <net/if.h>
 #include <net/route.h>
@@ -111,7 +114,56 @@ static int add_route(int fd, const void *route)
 	return ioctl(fd, SIOCADDRT, route) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* Routes and IPv6 addresses go when the card goes down. */
+static void add_attribute(struct nlmsghdr *h, uint16_t type, const void *data, size_t len)
+{
+	struct rtattr *attr = (struct rtattr *)((char *)h + NLMSG_ALIGN(h->nlmsg_len));
+
+	attr->rta_type = type;
+	attr->rta_len = (uint16_t)RTA_LENGTH(len);
+	memcpy(RTA_DATA(attr), data, len);
+	h->nlmsg_len = NLMSG_ALIGN(h->nlmsg_len) + RTA_SPACE((uint32_t)len);
+}
+
+/* The gateway's hardware address, for good. */
+static int add_neighbour(int fd, int family, const char *gateway)
+{
+	struct {
+		struct nlmsghdr header;
+		struct ndmsg body;
+		char attributes[RTA_SPACE(sizeof(struct in6_addr)) + RTA_SPACE(6)];
+	} request = {
+		.header.nlmsg_len = NLMSG_LENGTH(sizeof(struct ndmsg)),
+		.header.nlmsg_type = RTM_NEWNEIGH,
+		.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE,
+		.body.ndm_family = (uint8_t)family,
+		.body.ndm_ifindex = (int)if_nametoindex(card),
+		.body.ndm_state = NUD_PERMANENT,
+	};
+	struct {
+		struct nlmsghdr header;
+		struct nlmsgerr body;
+	} answer;
+	static const uint8_t mac[] = GUEST_NET_GATEWAY_MAC;
+	struct in6_addr addr;
+
+	(void)inet_pton(family, gateway, &addr); /* ours are right */
+	add_attribute(&request.header, NDA_DST, &addr, family == AF_INET ? 4 : sizeof(addr));
+	add_attribute(&request.header, NDA_LLADDR, mac, sizeof(mac));
+	if (send(fd, &request, request.header.nlmsg_len, 0) < 0 ||
+		recv(fd, &answer, sizeof(answer), 0) < 0)
+		return -errno;
+	return answer.body.error;
+}
+
+static int add_neighbours(void)
+{
+	_cleanup_close_ int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int r = fd < 0 ? -errno : add_neighbour(fd, AF_INET, GUEST_NET_V4_GATEWAY);
+
+	return r == 0 ? add_neighbour(fd, AF_INET6, GUEST_NET_V6_GATEWAY) : r;
+}
+
+/* Routes, neighbours and IPv6 addresses go when the card goes down. */
 static int add_v4_routes(int fd)
 {
 	char device[] = "eth0";
@@ -164,7 +216,9 @@ int network_set_up(bool up)
 		r = set_flags(fd, true);
 	if (r == 0)
 		r = add_v4_routes(fd);
-	return r == 0 ? add_v6() : r;
+	if (r == 0)
+		r = add_v6();
+	return r == 0 ? add_neighbours() : r;
 }
 
 int network_init(void)
@@ -226,19 +280,22 @@ static void destroy(int fd, const struct inet_diag_msg *m)
 	(void)send_diag(fd, SOCK_DESTROY, 0, &body);
 }
 
-static int reset_family(uint8_t family, char *dump)
+void network_diag_init(struct network_diag *diag)
 {
-	_cleanup_close_ int list = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-	_cleanup_close_ int end = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	diag->list_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	diag->end_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+}
+
+static int reset_family(const struct network_diag *diag, uint8_t family, char *dump)
+{
 	const struct inet_diag_req_v2 body = {.sdiag_family = family,
 		.sdiag_protocol = IPPROTO_TCP,
 		/* Not those that listen or are closed. */
 		.idiag_states = ~(1U << 10 | 1U << 7)};
-	int r = list < 0 || end < 0 ? -errno
-				    : send_diag(list, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &body);
+	int r = send_diag(diag->list_fd, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &body);
 
 	while (r == 0) {
-		ssize_t n = recv(list, dump, DUMP_BYTES, 0);
+		ssize_t n = recv(diag->list_fd, dump, DUMP_BYTES, 0);
 		size_t left = n > 0 ? (size_t)n : 0;
 
 		if (n <= 0)
@@ -252,16 +309,20 @@ static int reset_family(uint8_t family, char *dump)
 			if (h->nlmsg_type == NLMSG_ERROR)
 				return -ENOENT; /* the kernel has no module for it */
 			if (!is_within(m))
-				destroy(end, m);
+				destroy(diag->end_fd, m);
 		}
 	}
 	return r;
 }
 
-int network_reset_connections(void)
+int network_reset_connections(const struct network_diag *diag)
 {
 	_cleanup_free_ char *dump = xcalloc(1, DUMP_BYTES);
-	int r = reset_family(AF_INET, dump);
+	int r = reset_family(diag, AF_INET, dump);
 
-	return r == 0 ? reset_family(AF_INET6, dump) : r;
+	if (r == 0)
+		r = reset_family(diag, AF_INET6, dump);
+	while (recv(diag->end_fd, dump, DUMP_BYTES, MSG_DONTWAIT) > 0)
+		; /* what it says of those that had ended by themselves */
+	return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of operations, what they share, and the two that are too small for a file. */
+/* The table of operations, what they share, and those that are too small for a file. */
 #include "ops.h"
 
 #include <errno.h>
@@ -14,8 +14,10 @@
 #include "files.h"
 #include "identity.h"
 #include "ports.h"
+#include "process.h"
 #include "session.h"
 #include "tunnel.h"
+#include "watch.h"
 
 const char *request_text(const json_t *request, const char *key)
 {
@@ -99,6 +101,13 @@ static void op_stats(struct agent *agent, struct stream *s, const json_t *reques
 			(json_int_t)clock_mono_ms()));
 }
 
+/* --- logs ---------------------------------------------------------------------------------- */
+
+static void op_logs(struct agent *agent, struct stream *s, const json_t *request)
+{
+	output_log_attach(&agent->log, s, json_is_true(json_object_get(request, "follow")));
+}
+
 /* --- the table ----------------------------------------------------------------------------- */
 
 static const struct {
@@ -108,9 +117,16 @@ static const struct {
 	{"connect", tunnel_open},
 	{"exec", exec_open},
 	{"list", files_list},
+	{"logs", op_logs},
 	{"mkdir", files_mkdir},
 	{"move", files_move},
 	{"ports", ports_list},
+	{"process_get", process_get},
+	{"process_input", process_input},
+	{"process_list", process_list},
+	{"process_output", process_output},
+	{"process_signal", process_signal},
+	{"process_start", process_start},
 	{"read", files_read},
 	{"remove", files_remove},
 	{"resume", identity_resume},
@@ -124,6 +140,7 @@ static const struct {
 	{"stat", files_stat},
 	{"stats", op_stats},
 	{"warm", op_warm},
+	{"watch", watch_open},
 	{"write", files_write},
 };
 

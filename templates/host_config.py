@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collect what a template build takes over from the host: apt, pip and npm settings and extra CA certificates.
 
+With --indexes: print as JSON where this host gets its packages, for the daemon's package cache (docs/packages.md).
+
 Theory of operation
 -------------------
 A build has to work wherever the host itself can install packages: behind a proxy, with a company mirror, with a
@@ -26,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import json
 import os
 import re
 import shutil
@@ -33,7 +36,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 HOST_DIR = "/run/pandastack/host"
 DEBIAN_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -273,6 +276,49 @@ def npm_environment(environ: Mapping[str, str], binds: Binds) -> dict[str, str]:
     return result
 
 
+def npm_registry(environ: Mapping[str, str]) -> str:
+    """The registry that npm would use: the environment's, the user's, the machine's, the public one."""
+    for name, value in environ.items():
+        if name.lower() == "npm_config_registry" and value:
+            return value
+    user = environ.get("NPM_CONFIG_USERCONFIG") or environ.get("HOME", "/nonexistent") + "/.npmrc"
+    for path in (user, "/etc/npmrc", "/usr/etc/npmrc"):
+        if os.access(path, os.R_OK):
+            found = re.search(r"^\s*registry\s*=\s*\"?([^\s\"]+)", Path(path).read_text(errors="replace"), re.MULTILINE)
+            if found:
+                return found[1]
+    return "https://registry.npmjs.org/"
+
+
+def index_of(url: str, *more: str) -> dict[str, object]:
+    """An index as the daemon wants it: its URL in parts, and the URLs below which it has things, its own host's first."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise HostConfigError(f"{without_credentials(url)} is no URL of HTTP: correct the setting of pip, npm or apt")
+    own = f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}/"
+    path = parts.path.strip("/")
+    credentials = {"user": parts.username, "password": parts.password}
+    return {
+        "base": f"{own}{path}/" if path else own,
+        "host": parts.hostname,
+        "path": f"/{path}/" if path else "/",
+        "serves": [own, *more],
+        **{name: unquote(value) for name, value in credentials.items() if value is not None},
+    }
+
+
+def indexes(environ: Mapping[str, str]) -> dict[str, object]:
+    """The host's indexes; of apt's sources those of plain HTTP. The public Python index keeps its files on a second host."""
+    pypi = pip_environment(environ, Binds()).get("PIP_INDEX_URL", "https://pypi.org/simple/")
+    files = ["https://files.pythonhosted.org/"] if urlsplit(pypi).hostname == "pypi.org" else []
+    uris = {target.get("repo-uri", "") for target in index_targets(release_info=False)}
+    return {
+        "pypi": index_of(pypi, *files),
+        "npm": index_of(npm_registry(environ)),
+        "apt": [index_of(uri) for uri in sorted(uris) if uri.startswith("http://")],
+    }
+
+
 def proxy_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name.lower() in PROXY_VARIABLES and value}
 
@@ -340,12 +386,18 @@ def collect(suite: str, out: Path, mirror: str | None, security_mirror: str | No
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Write the host's package settings for a template build.")
-    parser.add_argument("--suite", required=True)
-    parser.add_argument("--out", required=True, type=Path, help="an existing, empty folder")
+    parser.add_argument("--indexes", action="store_true", help="print where this host gets its packages, and no more")
+    parser.add_argument("--suite")
+    parser.add_argument("--out", type=Path, help="an existing, empty folder")
     parser.add_argument("--mirror")
     parser.add_argument("--security-mirror")
     arguments = parser.parse_args()
+    if not arguments.indexes and not (arguments.suite and arguments.out):
+        parser.error("--suite and --out, or --indexes")
     try:
+        if arguments.indexes:
+            print(json.dumps(indexes(os.environ)))
+            return 0
         collect(arguments.suite, arguments.out.resolve(), arguments.mirror, arguments.security_mirror)
     except (HostConfigError, OSError) as error:
         print(f"host_config: {error}", file=sys.stderr)

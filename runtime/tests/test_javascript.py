@@ -609,19 +609,26 @@ def test_interrupts_outside_a_cell_are_ignored(kernel: KernelClient) -> None:
 
 
 def test_interrupts_at_the_edges_of_cells(kernel: KernelClient) -> None:
-    """Each cell is answered once, none leaks an interrupt into a later one for good, the kernel lives."""
+    """Each cell is answered once, an interrupt ends one cell at most, the kernel lives."""
     kernel.ok("let state = 0; await new Promise(r => setTimeout(r, 100))")
+    sent = 0
+    hit = 0
     for n in range(100):
         kernel.request(f"state = {n}; console.log('x'); {n}")
-        kernel.interrupt()
-        if n % 3 == 0:
+        for _ in range(2 if n % 3 == 0 else 1):
             kernel.interrupt()
+            sent += 1
         answer = kernel.collect()
         assert answer.done is not None
         names = [error["name"] for error in answer.errors]
         assert names in ([], ["KeyboardInterrupt"]), answer
         assert answer.status == ("error" if names else "ok")
-    assert kernel.ok("await new Promise(r => setTimeout(r, 1)); typeof state").text == "'number'"
+        hit += len(names)
+    # The last of them may still be on their way: they pass through another process.
+    while (answer := kernel.run("await new Promise(r => setTimeout(r, 1)); typeof state")).errors:
+        hit += 1
+        assert hit <= sent
+    assert answer.text == "'number'"
 
 
 def test_a_blocked_write_is_interrupted_at_a_frame_boundary(kernel: KernelClient) -> None:

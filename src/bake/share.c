@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/fs.h"
 #include "version.h"
@@ -18,20 +17,9 @@ void share_done(struct share *s)
 	*s = (struct share){0};
 }
 
-/* The folder that this program lies in. */
-static char *program_dir(void)
-{
-	char *path = realpath("/proc/self/exe", NULL);
-	char *slash = path ? strrchr(path, '/') : NULL;
-
-	if (slash)
-		*slash = '\0';
-	return path;
-}
-
 int share_find(struct share *ret, struct err *err)
 {
-	_cleanup_free_ char *dir = program_dir();
+	_cleanup_free_ char *dir = fs_program_dir();
 	_cleanup_free_ char *tree = dir ? fs_join(dir, "../templates/build-rootfs") : NULL;
 
 	if (tree && access(tree, X_OK) == 0) {

@@ -26,6 +26,14 @@ void bell_ring(int bell)
 	(void)!write(bell, &one, sizeof(one)); /* fails only where it has rung 2^64 - 2 times */
 }
 
+void followers_ring(struct list *followers)
+{
+	struct list *it, *tmp;
+
+	list_for_each(it, tmp, followers)
+		bell_ring(container_of(it, struct follower, node)->bell);
+}
+
 int bell_wait(int bell, int64_t deadline_ms, int hangup_fd)
 {
 	struct pollfd p[2] = {

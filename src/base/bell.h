@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "base/list.h"
+
 /* The descriptor, to be closed, or a negative errno. */
 int bell_new(void);
 
@@ -18,3 +20,12 @@ void bell_ring(int bell);
  * has come; -ECONNRESET: hangup_fd (a socket, or -1) was closed by its peer.
  */
 int bell_wait(int bell, int64_t deadline_ms, int hangup_fd);
+
+/* One of those who are told of something: in a list that its owner's lock protects. */
+struct follower {
+	struct list node;
+	int bell; /* owned by who follows */
+};
+
+/* Rings for all in the list. */
+void followers_ring(struct list *followers);

@@ -22,6 +22,16 @@ char *fs_join(const char *dir, const char *name)
 	return path;
 }
 
+char *fs_program_dir(void)
+{
+	char *path = realpath("/proc/self/exe", NULL);
+	char *slash = path ? strrchr(path, '/') : NULL;
+
+	if (slash)
+		*slash = '\0';
+	return path;
+}
+
 int fs_mkdirs(const char *path, mode_t mode, struct err *err)
 {
 	_cleanup_free_ char *copy = strdup(path);

@@ -14,6 +14,9 @@
 /* "<dir>/<name>", to be freed; never NULL. */
 char *fs_join(const char *dir, const char *name);
 
+/* The folder that this program lies in, to be freed; NULL where it is not known. */
+char *fs_program_dir(void);
+
 /* Makes the folder and its parents; 0 when it is there already. */
 int fs_mkdirs(const char *path, mode_t mode, struct err *err);
 

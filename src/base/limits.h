@@ -28,6 +28,9 @@
 #define LIMIT_METADATA_KEY_BYTES 128
 #define LIMIT_METADATA_VALUE_BYTES KIB(4)
 #define LIMIT_ENV_ENTRIES 256
+#define LIMIT_MCP_FILE_BYTES MIB(8) /* of a file that a tool reads: a model is to take it in */
+#define LIMIT_MCP_PACKAGES 64       /* installed by one call */
+#define LIMIT_MCP_SESSION_BYTES 128 /* a client's name for its session */
 
 /* What comes out; of a buffered answer the daemon's options say more (--max-output, --max-results). */
 #define LIMIT_LISTING_BYTES MIB(32) /* the entries of a directory */
@@ -35,6 +38,9 @@
 	MIB(768)                  /* that our own client takes: all of the above, escaped as JSON */
 #define LIMIT_EVENT_BYTES MIB(32) /* one event of a cell, reassembled */
 #define LIMIT_EVENT_VALUES (1 << 20) /* JSON values in it: each takes some 100 bytes once parsed */
+
+/* What the package cache reads of an index at once: the largest are of 20 MB. */
+#define LIMIT_PACKAGE_DOCUMENT_BYTES MIB(64)
 
 /* Sandboxes. */
 #define LIMIT_SANDBOXES 1000

@@ -2,7 +2,6 @@
 /* The daemon's API as one blocking call per request, over libcurl. */
 #include "cli/client.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/client_internal.h"
 #include "cli/config.h"
 #include "cli/text.h"
 
@@ -35,7 +35,6 @@ struct transfer {
 	CURL *easy;                           /* owned */
 	CURLM *multi;                         /* owned */
 	struct curl_slist *headers;           /* owned */
-	char *url;                            /* owned */
 	char *body;                           /* owned */
 	struct buf answer; /* the whole answer, unless it is a success for on_data */
 	struct err *err;   /* borrowed */
@@ -50,7 +49,6 @@ static void transfer_done(struct transfer *t)
 	curl_easy_cleanup(t->easy);
 	curl_multi_cleanup(t->multi);
 	curl_slist_free_all(t->headers);
-	free(t->url);
 	free(t->body);
 	buf_done(&t->answer);
 }
@@ -124,6 +122,11 @@ int client_catch_signals(struct client *client, struct err *err)
 	return 0;
 }
 
+int client_signal_fd(const struct client *client)
+{
+	return client->signal_fd;
+}
+
 static size_t on_write(char *data, size_t size, size_t n, void *user)
 {
 	struct transfer *t = user;
@@ -171,14 +174,14 @@ static int on_progress(void *user, curl_off_t down_all, curl_off_t down, curl_of
 	return 0;
 }
 
-static void add_header(struct transfer *t, const char *name, const char *value)
+void client_add_header(struct curl_slist **headers, const char *name, const char *value)
 {
 	_cleanup_free_ char *line = text_format("%s: %s", name, value);
-	struct curl_slist *headers = curl_slist_append(t->headers, line);
+	struct curl_slist *more = curl_slist_append(*headers, line);
 
-	if (!headers)
+	if (!more)
 		abort();
-	t->headers = headers;
+	*headers = more;
 }
 
 static int prepare_body(struct transfer *t)
@@ -186,7 +189,7 @@ static int prepare_body(struct transfer *t)
 	const struct client_request *req = t->request;
 
 	if (req->uploads) {
-		add_header(t, "Content-Type", "application/octet-stream");
+		client_add_header(&t->headers, "Content-Type", "application/octet-stream");
 		curl_easy_setopt(t->easy, CURLOPT_UPLOAD, 1L);
 		curl_easy_setopt(t->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)req->upload_bytes);
 		curl_easy_setopt(t->easy, CURLOPT_READFUNCTION, on_read);
@@ -195,7 +198,7 @@ static int prepare_body(struct transfer *t)
 		t->body = json_dumps(req->body, JSON_COMPACT);
 		if (!t->body)
 			return err_set(t->err, ERR_INTERNAL, -ENOMEM, "out of memory");
-		add_header(t, "Content-Type", "application/json");
+		client_add_header(&t->headers, "Content-Type", "application/json");
 		curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(t->body));
 		curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->body);
 	} else if (strcmp(req->method, "POST") == 0) {
@@ -206,36 +209,45 @@ static int prepare_body(struct transfer *t)
 
 /* The results of curl_easy_setopt() are ignored: it fails for unknown options and without memory
  * for a copy, and then the request fails, too. */
+void client_prepare(const struct client *client, const char *path, CURL *easy,
+	struct curl_slist **headers)
+{
+	const struct config *config = &client->config;
+	_cleanup_free_ char *url = text_format("%s%s", config->api, path);
+
+	client_add_header(headers, "Expect", ""); /* do not wait for "100 Continue" */
+	if (config->key) {
+		_cleanup_free_ char *value = text_format("Bearer %s", config->key);
+
+		client_add_header(headers, "Authorization", value);
+	}
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+	if (client->direct)
+		curl_easy_setopt(easy, CURLOPT_PROXY, "");
+}
+
 static int prepare(struct transfer *t)
 {
 	const struct client_request *req = t->request;
-	const struct config *config = &t->client->config;
 
 	t->easy = curl_easy_init();
 	t->multi = curl_multi_init();
 	if (!t->easy || !t->multi)
 		return err_set(t->err, ERR_INTERNAL, -ENOMEM, "out of memory");
-	t->url = text_format("%s%s", config->api, req->path);
-	add_header(t, "Accept", req->accept ? req->accept : "application/json");
-	add_header(t, "Expect", ""); /* do not wait for "100 Continue" */
-	if (config->key) {
-		_cleanup_free_ char *value = text_format("Bearer %s", config->key);
-
-		add_header(t, "Authorization", value);
-	}
-	curl_easy_setopt(t->easy, CURLOPT_URL, t->url);
-	curl_easy_setopt(t->easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(t->easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+	client_prepare(t->client, req->path, t->easy, &t->headers);
+	client_add_header(&t->headers, "Accept", req->accept ? req->accept : "application/json");
+	if (req->session)
+		client_add_header(&t->headers, "Mcp-Session-Id", req->session);
 	curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)req->timeout_ms);
 	curl_easy_setopt(t->easy, CURLOPT_BUFFERSIZE, (long)TRANSFER_BUFFER_BYTES);
 	curl_easy_setopt(t->easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)TRANSFER_BUFFER_BYTES);
 	curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, t->why);
 	curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_write);
 	curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
-	if (t->client->direct)
-		curl_easy_setopt(t->easy, CURLOPT_PROXY, "");
 	if (req->progress) {
 		curl_easy_setopt(t->easy, CURLOPT_NOPROGRESS, 0L);
 		curl_easy_setopt(t->easy, CURLOPT_XFERINFOFUNCTION, on_progress);
@@ -288,22 +300,24 @@ static int run(struct transfer *t, CURLcode *ret_code)
 	return t->failed;
 }
 
-static int transport_error(const struct transfer *t, CURLcode code)
+int client_transport_error(const struct client *client, CURLcode code, const char *why,
+	struct err *err)
 {
-	const char *api = t->client->config.api;
-	const char *why = t->why[0] ? t->why : curl_easy_strerror(code);
+	const char *api = client->config.api;
 
+	if (!*why)
+		why = curl_easy_strerror(code);
 	if (code == CURLE_COULDNT_CONNECT)
-		return err_set(t->err, ERR_INTERNAL, -ECONNREFUSED,
+		return err_set(err, ERR_INTERNAL, -ECONNREFUSED,
 			"no daemon answers at %s: is it running? Start it with: pandastack serve",
 			api);
 	if (code == CURLE_OPERATION_TIMEDOUT)
-		return err_set(t->err, ERR_TIMEOUT, -ETIMEDOUT, "no answer from %s: %s", api, why);
+		return err_set(err, ERR_TIMEOUT, -ETIMEDOUT, "no answer from %s: %s", api, why);
 	if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE)
-		return err_set(t->err, ERR_INTERNAL, -ECONNRESET,
+		return err_set(err, ERR_INTERNAL, -ECONNRESET,
 			"the daemon at %s closed the connection before its answer was complete",
 			api);
-	return err_set(t->err, ERR_INTERNAL, -EIO, "cannot talk to %s: %s", api, why);
+	return err_set(err, ERR_INTERNAL, -EIO, "cannot talk to %s: %s", api, why);
 }
 
 static enum err_kind kind_of_status(long status)
@@ -315,28 +329,30 @@ static enum err_kind kind_of_status(long status)
 	return status >= 500 ? ERR_INTERNAL : ERR_INVALID;
 }
 
-static int http_error(const struct transfer *t, long status)
+int client_http_error(const struct client *client, long status, const struct buf *answer,
+	struct err *err)
 {
-	json_t *root = json_loadb(t->answer.data ? t->answer.data : "", t->answer.len, 0, NULL);
+	json_t *root = json_loadb(answer->data ? answer->data : "", answer->len, 0, NULL);
 	const char *text = json_string_value(json_object_get(root, "error"));
 	const char *code = json_string_value(json_object_get(root, "code"));
 	_cleanup_free_ char *clean = text_clean(text ? text : "");
 	enum err_kind kind = code ? err_from_code(code) : kind_of_status(status);
+	bool silent = !text;
 
 	json_decref(root);
-	if (kind == ERR_UNAUTHORIZED && !t->client->config.key)
-		return err_set(t->err, kind, -EACCES,
+	if (kind == ERR_UNAUTHORIZED && !client->config.key)
+		return err_set(err, kind, -EACCES,
 			"no API key: set PANDASTACK_API_KEY, or run this as the user who started "
 			"the daemon (it keeps the key in ~/.config/pandastack/config.json)");
 	if (kind == ERR_UNAUTHORIZED)
-		return err_set(t->err, kind, -EACCES,
+		return err_set(err, kind, -EACCES,
 			"the daemon at %s refused the API key: check PANDASTACK_API_KEY, or "
 			"api_key in ~/.config/pandastack/config.json",
-			t->client->config.api);
-	if (!text)
-		return err_set(t->err, kind, -EIO, "%s answered HTTP %ld: is it pandastack?",
-			t->client->config.api, status);
-	return err_set(t->err, kind, -EIO, "%s", clean);
+			client->config.api);
+	if (silent)
+		return err_set(err, kind, -EIO, "%s answered HTTP %ld: is it pandastack?",
+			client->config.api, status);
+	return err_set(err, kind, -EIO, "%s", clean);
 }
 
 static int take_answer(const struct transfer *t, json_t **ret)
@@ -381,9 +397,9 @@ int client_send(struct client *client, const struct client_request *request, jso
 	(void)curl_easy_getinfo(t.easy, CURLINFO_RESPONSE_CODE, &status); /* stays 0 on failure */
 	/* A refusal may come, and the connection end, while the body is still being sent. */
 	if (status >= 300)
-		return http_error(&t, status);
+		return client_http_error(client, status, &t.answer, err);
 	if (code != CURLE_OK)
-		return transport_error(&t, code);
+		return client_transport_error(client, code, t.why, err);
 	return request->on_data ? 0 : take_answer(&t, ret);
 }
 

@@ -36,10 +36,11 @@ typedef int client_signal_fn(int signal, void *user);
 
 struct client_request {
 	const char *method;
-	const char *path;   /* from "/" on, escaped */
-	const json_t *body; /* or NULL */
-	const char *accept; /* NULL: JSON */
-	int upload_fd;      /* the body, where `uploads` is set */
+	const char *path;    /* from "/" on, escaped */
+	const json_t *body;  /* or NULL */
+	const char *accept;  /* NULL: JSON */
+	const char *session; /* Mcp-Session-Id, or NULL */
+	int upload_fd;       /* the body, where `uploads` is set */
 	bool uploads;
 	int64_t upload_bytes;    /* -1: until the end of upload_fd */
 	client_data_fn *on_data; /* NULL: the answer is JSON, for *ret */

@@ -57,8 +57,25 @@ static int exec_streamed(struct client *client, struct client_request *request, 
 	return r < 0 ? r : output_end(&out, err);
 }
 
+/* The command goes on: its id in the sandbox is all that there is to show. */
+static int exec_detached(struct client *client, const struct client_request *request, bool json,
+	struct err *err)
+{
+	json_t *answer = NULL;
+	int r = client_send(client, request, &answer, err);
+
+	if (r == 0 && json)
+		r = client_print_json(answer, err);
+	else if (r == 0)
+		(void)printf("%lld\n",
+			(long long)json_integer_value(json_object_get(answer, "id")));
+	json_decref(answer);
+	return r;
+}
+
 static int exec(const char *sandbox, json_t *body, bool json, struct err *err)
 {
+	bool detached = json_is_true(json_object_get(body, "background"));
 	_cleanup_client_ struct client *client = NULL;
 	_cleanup_free_ char *id = NULL, *path = NULL;
 	struct client_request request = {.method = "POST", .body = body};
@@ -69,8 +86,10 @@ static int exec(const char *sandbox, json_t *body, bool json, struct err *err)
 		r = sandbox_resolve(client, sandbox, &id, err);
 	if (r < 0)
 		return r;
-	path = sandbox_path(id, json ? "/exec" : "/exec/stream");
+	path = sandbox_path(id, json || detached ? "/exec" : "/exec/stream");
 	request.path = path;
+	if (detached)
+		return exec_detached(client, &request, json, err);
 	return json ? exec_buffered(client, &request, err) : exec_streamed(client, &request, err);
 }
 
@@ -80,12 +99,15 @@ int cmd_sandbox_exec(int argc, char **argv, struct err *err)
 	const char *cwd = NULL;
 	int64_t timeout_ms = 0;
 	json_t *env = NULL, *body;
-	bool json = false;
+	bool detach = false, json = false;
 	const struct opt opts[] = {
+		{'d', "detach", NULL, "leave it in the background, and print its number",
+			.flag = &detach},
 		{0, "cwd", "DIR", "run it in this folder", .text = &cwd},
 		{'e', "env", "NAME=VALUE", "add to its environment; may be repeated",
 			.pairs = &env},
-		{0, "timeout", "TIME", "kill it after this time (10m)", .span_ms = &timeout_ms},
+		{0, "timeout", "TIME", "kill it after this time (10m; never with --detach)",
+			.span_ms = &timeout_ms},
 		OPT_JSON(&json),
 	};
 	const struct opts_spec spec = {
@@ -97,6 +119,7 @@ int cmd_sandbox_exec(int argc, char **argv, struct err *err)
 		.examples =
 			"  pandastack sandbox exec 3f2a -- uname -a\n"
 			"  pandastack sandbox exec 3f2a -- 'ls -l /workspace | wc -l'\n"
+			"  pandastack sandbox exec 3f2a --detach -- python3 -m http.server\n"
 			"  pandastack sandbox exec 3f2a --cwd /tmp --env N=3 -- python3 job.py\n",
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),
@@ -114,6 +137,8 @@ int cmd_sandbox_exec(int argc, char **argv, struct err *err)
 	body = json_pack("{s:s, s:s*, s:o*}", "cmd", cmd.data, "cwd", cwd, "env", env);
 	if (!body)
 		return err_set(err, ERR_INVALID, -EILSEQ, "the command is not UTF-8");
+	if (detach)
+		(void)json_object_set_new(body, "background", json_true());
 	if (timeout_ms)
 		(void)json_object_set_new(body, "timeout_seconds",
 			json_integer((timeout_ms + 999) / 1000));

@@ -148,6 +148,7 @@ static void take_apart(struct core *core, struct sandbox *sb)
 		json_pack("{s:I}", "lifetime_seconds",
 			(json_int_t)(clock_real_ms() - sb->created_ms) / 1000));
 	event_log_close(sb->events);
+	console_close(&sb->console);
 }
 
 static int put_row(struct core *core, struct sandbox *sb, struct err *err)
@@ -365,6 +366,21 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 {
 	return spec->from_snapshot ? create_from_snapshot(core, spec, ret, err)
 				   : create_from_template(core, spec, ret, err);
+}
+
+struct sandbox *core_find_by_key(struct core *core, const char *key)
+{
+	struct sandbox *found = NULL;
+
+	pthread_mutex_lock(&core->lock);
+	for (struct sandbox *sb = core->first; sb && !found; sb = sb->next) {
+		if (sb->idempotency_key && strcmp(sb->idempotency_key, key) == 0)
+			found = sandbox_ref(sb);
+	}
+	pthread_mutex_unlock(&core->lock);
+	if (found)
+		sandbox_wait_created(found);
+	return found;
 }
 
 int core_delete(struct core *core, struct sandbox *sb, struct err *err)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "core/console.h"
 #include "core/egress.h"
 #include "core/event_log.h"
 #include "core/pool.h"
@@ -93,6 +94,9 @@ int core_create(struct core *core, const struct sandbox_spec *spec, struct sandb
 /* A reference, or NULL with ERR_SANDBOX_NOT_FOUND. */
 struct sandbox *core_find(struct core *core, const char *id, struct err *err);
 
+/* The one that was created with this idempotency key, once that has ended; a reference, or NULL. */
+struct sandbox *core_find_by_key(struct core *core, const char *key);
+
 /* Calls fn for each sandbox, oldest first, with no lock held; stops when fn returns non-zero. */
 typedef int core_each_fn(struct sandbox *sb, void *user);
 void core_each(struct core *core, core_each_fn *fn, void *user);
@@ -169,3 +173,6 @@ int sandbox_explain(struct sandbox *sb, struct err *err);
 void sandbox_event(struct sandbox *sb, const char *type, json_t *payload);
 /* All of them; borrowed. */
 struct event_log *sandbox_events(struct sandbox *sb);
+
+/* What its machine's console has said since this daemon has it; borrowed. */
+struct console *sandbox_console(struct sandbox *sb);

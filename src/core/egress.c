@@ -4,8 +4,9 @@
  *
  * Theory of operation
  * -------------------
- * The daemon makes the helper's sockets before the helper exists, and has sent the policy by then: so a start waits for nothing, and what
- * the guest sends meanwhile waits in the socket of its network card.
+ * A helper is started by the first frame of its guest that is for somebody, which waits in the socket of the network card meanwhile: most
+ * clones never send one, and their restores do not pay for it. Its sockets are made before it exists, and the policy is sent by then: so a
+ * start waits for nothing.
  *
  * Packets from the helper are read by the hub's thread: denials go to the callback, anything else is the answer to the one request that
  * may be under way (`request` is held meanwhile). The helper deals with what the guest sends, so what it says is input: packets are
@@ -23,10 +24,12 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/spawn.h"
 #include "base/str.h"
 #include "engine/unix_socket.h"
@@ -39,6 +42,7 @@ enum {
 	PACKET_MAX = 4096,
 	DENIALS_A_SECOND = 50, /* an honest helper tells fewer */
 	RATE_MIN = 1024,
+	CHATTER_MAX = 64,
 };
 
 static const char socket_name[] = "egress.sock";
@@ -149,11 +153,28 @@ static int check_host_rules(const char *list, const char *option, bool allow, st
 	return r < 0 ? err_wrap(err, "%s", option) : r;
 }
 
+/* Beside this program, in the build's tree or where it is installed. */
+static char *find_program(void)
+{
+	_cleanup_free_ char *dir = fs_program_dir();
+	_cleanup_free_ char *path = dir ? fs_join(dir, program) : NULL;
+
+	if (path && access(path, X_OK) == 0)
+		return steal_ptr(&path);
+	return fs_join(PANDASTACK_LIBEXEC_DIR, program);
+}
+
 int egress_check_host(const struct egress_host *host, struct err *err)
 {
+	_cleanup_free_ char *path = find_program();
 	int r = check_host_rules(host->allow, "--egress-allow", true, err);
 
-	return r == 0 ? check_host_rules(host->deny, "--egress-deny", false, err) : r;
+	if (r == 0)
+		r = check_host_rules(host->deny, "--egress-deny", false, err);
+	if (r == 0 && access(path, X_OK) < 0)
+		r = err_set_errno(err, -errno, "can't run %s, which is installed with pandastack",
+			path);
+	return r;
 }
 
 bool egress_is_open(const json_t *policy)
@@ -161,6 +182,12 @@ bool egress_is_open(const json_t *policy)
 	const char *word = json_string_value(json_object_get(policy, "egress"));
 
 	return !word || strcmp(word, "none") != 0;
+}
+
+bool egress_has_mirror(const struct egress_host *host, const json_t *policy)
+{
+	return host->mirror_port != 0 && egress_is_open(policy) &&
+		!json_is_object(json_object_get(policy, "egress"));
 }
 
 /* ---- the text for the helper ---- */
@@ -216,6 +243,8 @@ static struct buf config_text(const struct egress_host *host, const json_t *poli
 	add_host_rules(&text, "host-allow", host->allow);
 	add_host_rules(&text, "host-deny", host->deny);
 	add_resolvers(&text);
+	if (egress_has_mirror(host, policy))
+		(void)buf_appendf(&text, "mirror %u\n", (unsigned int)host->mirror_port);
 	(void)buf_appendf(&text, "rate %lld\n",
 		(long long)json_integer_value(json_object_get(policy, "bytes_per_second")));
 	return text;
@@ -225,28 +254,40 @@ static struct buf config_text(const struct egress_host *host, const json_t *poli
 
 struct egress {
 	struct egress_callbacks callbacks;
-	struct link_hub *hub; /* borrowed */
-	int fd;               /* owned; to the helper */
-	int pidfd;            /* owned; the process that was started, until it is reaped; or -1 */
+	struct link_hub *hub;           /* borrowed */
+	const struct egress_host *host; /* borrowed */
+	struct vm *vm;                  /* borrowed */
+	struct link_watch *card_watch;
 	struct link_watch *fd_watch;
 	struct link_watch *end_watch;
-	int64_t second_ms;       /* the hub's thread's: when it began */
-	unsigned int n_denials;  /* and how many came since */
-	pthread_mutex_t request; /* held by whoever waits for an answer; before `lock` */
-	pthread_mutex_t lock;    /* protects all below */
+	unsigned int
+		n_chatter; /* the hub's thread's, as the next two: frames before the helper's start */
+	int64_t second_ms;      /* when it began */
+	unsigned int n_denials; /* and how many came since */
+	/* Held by whoever waits for an answer; before `lock`. The hub's thread takes it only to start the helper, and nobody waits before. */
+	pthread_mutex_t request;
+	int fd;         /* owned; to the helper; -1 until it is started */
+	int pidfd;      /* owned; the process that was started, until it is reaped; or -1 */
+	int card_fd;    /* owned; the socket of the network card, until the helper has it; or -1 */
+	json_t *policy; /* owned; the helper's when it starts */
+	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t answered;
 	json_t *answer; /* owned */
 	bool ended;
 };
 
-static struct egress *new_egress(struct link_hub *hub, const struct egress_callbacks *callbacks)
+static struct egress *new_egress(struct link_hub *hub, const struct egress_host *host,
+	struct vm *vm, const json_t *policy, const struct egress_callbacks *callbacks)
 {
 	struct egress *e = xnew(struct egress);
 	pthread_condattr_t attr;
 
 	e->callbacks = *callbacks;
 	e->hub = hub;
-	e->fd = e->pidfd = -1;
+	e->host = host;
+	e->vm = vm;
+	e->policy = json_deep_copy(policy);
+	e->fd = e->pidfd = e->card_fd = -1;
 	(void)pthread_mutex_init(&e->request, NULL); /* these never fail on Linux */
 	(void)pthread_mutex_init(&e->lock, NULL);
 	(void)pthread_condattr_init(&attr);
@@ -262,9 +303,12 @@ struct egress *egress_free(struct egress *e, bool end)
 
 	if (!e)
 		return NULL;
+	/* First, for it makes the others. */
+	e->card_watch = link_hub_unwatch(e->card_watch);
 	e->fd_watch = link_hub_unwatch(e->fd_watch);
 	e->end_watch = link_hub_unwatch(e->end_watch);
-	if (end) /* one that does not hear it has ended */
+	cleanup_close(&e->card_fd);
+	if (end && e->fd >= 0) /* one that does not hear it has ended */
 		(void)send(e->fd, word, strlen(word), MSG_NOSIGNAL | MSG_DONTWAIT);
 	cleanup_close(&e->fd);
 	/* Where it has namespaces of its own the process that was started ended at once, else it ends now. */
@@ -274,6 +318,7 @@ struct egress *egress_free(struct egress *e, bool end)
 		(void)spawn_wait(e->pidfd);
 	cleanup_close(&e->pidfd);
 	json_decref(e->answer);
+	json_decref(e->policy);
 	pthread_mutex_destroy(&e->request);
 	pthread_mutex_destroy(&e->lock);
 	pthread_cond_destroy(&e->answered);
@@ -319,6 +364,15 @@ static void take_packet(struct egress *e, const char *text, size_t len)
 	pthread_mutex_unlock(&e->lock);
 }
 
+static void tell_end(struct egress *e)
+{
+	pthread_mutex_lock(&e->lock);
+	e->ended = true;
+	pthread_cond_signal(&e->answered);
+	pthread_mutex_unlock(&e->lock);
+	e->callbacks.on_ended(e->callbacks.user);
+}
+
 /* The hub's thread. */
 static void on_packet(void *user)
 {
@@ -328,15 +382,10 @@ static void on_packet(void *user)
 
 	if (n > 0)
 		take_packet(e, packet, (size_t)n);
-	if (n > 0 || (n < 0 && errno == EAGAIN)) {
+	if (n > 0 || (n < 0 && errno == EAGAIN))
 		link_hub_rearm(e->fd_watch);
-		return;
-	}
-	pthread_mutex_lock(&e->lock);
-	e->ended = true;
-	pthread_cond_signal(&e->answered);
-	pthread_mutex_unlock(&e->lock);
-	e->callbacks.on_ended(e->callbacks.user);
+	else
+		tell_end(e);
 }
 
 /* The process that was started has ended: it is not to stay as a zombie. */
@@ -361,22 +410,6 @@ static int watch(struct egress *e, struct err *err)
 	if (r == 0 && e->pidfd >= 0)
 		r = link_hub_watch(e->hub, e->pidfd, on_process_end, e, &e->end_watch, err);
 	return r;
-}
-
-/* Beside this program, in the build's tree or where it is installed. */
-static char *find_program(void)
-{
-	_cleanup_free_ char *self = realpath("/proc/self/exe", NULL);
-	char *slash = self ? strrchr(self, '/') : NULL, *path;
-
-	if (slash) {
-		*slash = '\0';
-		path = fs_join(self, program);
-		if (access(path, X_OK) == 0)
-			return path;
-		free(path);
-	}
-	return fs_join(PANDASTACK_LIBEXEC_DIR, program);
 }
 
 static int connect_to_helper(const char *dir, int *ret, struct err *err)
@@ -404,57 +437,99 @@ static int listen_for_helper(const char *dir, int *ret, struct err *err)
 	return 0;
 }
 
-static int send_config(int fd, const struct egress_host *host, const json_t *policy,
-	struct err *err)
+static int send_config(const struct egress *e, struct err *err)
 {
-	_cleanup_buf_ struct buf text = config_text(host, policy);
+	_cleanup_buf_ struct buf text = config_text(e->host, e->policy);
 
-	if (send(fd, text.data, text.len, MSG_NOSIGNAL) < 0)
+	/* One that does not read is not waited for: it may be its guest's by now. */
+	if (send(e->fd, text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return errno == EPIPE ? err_gone(err)
 				      : err_set_errno(err, -errno, "can't send a policy");
 	return 0;
 }
 
-static int spawn_helper(struct egress *e, struct vm *vm, int listen_fd, int theirs, struct err *err)
+static int spawn_helper(struct egress *e, int listen_fd, int theirs, struct err *err)
 {
 	_cleanup_free_ char *path = find_program();
 	const char *const argv[] = {path, NULL};
 	static const char *const no_env[] = {NULL};
-	struct spawn sp = {.argv = argv,
+	const struct spawn sp = {.argv = argv,
 		.env = no_env,
-		.fds = {-1, -1, -1, -1, listen_fd, theirs, vm->pidfd},
+		.fds = {-1, -1, -1, e->card_fd, listen_fd, theirs, e->vm->pidfd},
 		.n_fds = 7,
 		.new_session = true};
 	pid_t pid;
-	int r = vm->ops->open_network(vm, &sp.fds[3], err);
 
+	return spawn_start(&sp, &pid, &e->pidfd, err);
+}
+
+static int start_helper(struct egress *e, struct err *err)
+{
+	_cleanup_close_ int listen_fd = -1, theirs = -1;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set_errno(err, -errno, "can't make a socket");
+	e->fd = pair[0];
+	theirs = pair[1];
+	r = listen_for_helper(e->vm->dir, &listen_fd, err);
 	if (r == 0)
-		r = spawn_start(&sp, &pid, &e->pidfd, err);
-	cleanup_close(&sp.fds[3]);
+		r = send_config(e, err);
+	if (r == 0)
+		r = spawn_helper(e, listen_fd, theirs, err);
+	if (r == 0)
+		r = watch(e, err);
+	cleanup_close(&e->card_fd);
+	e->card_fd = -1;
 	return r;
+}
+
+/*
+ * Takes away what is for all and for nobody: what a card says of its groups as it comes up. Whether a frame is left, or there was more of
+ * that than from any honest guest: it is the helper's then, so that it costs the daemon nothing.
+ */
+static bool has_frame(struct egress *e)
+{
+	uint8_t to[6];
+	ssize_t n;
+
+	while ((n = recv(e->card_fd, to, sizeof(to), MSG_PEEK | MSG_DONTWAIT)) >= 0) {
+		if ((n == sizeof(to) && !(to[0] & 1)) || ++e->n_chatter > CHATTER_MAX)
+			return true;
+		(void)recv(e->card_fd, to, sizeof(to), MSG_DONTWAIT);
+	}
+	return false;
+}
+
+/* The hub's thread, which a start holds up for the millisecond that it takes. */
+static void on_frame(void *user)
+{
+	struct egress *e = user;
+	struct err err;
+	int r;
+
+	if (!has_frame(e)) {
+		link_hub_rearm(e->card_watch);
+		return;
+	}
+	pthread_mutex_lock(&e->request);
+	r = start_helper(e, &err);
+	pthread_mutex_unlock(&e->request);
+	if (r < 0) {
+		log_warn("an egress helper does not start", LOG_STR("error", err_msg(&err)));
+		tell_end(e);
+	}
 }
 
 int egress_start(struct link_hub *hub, const struct egress_host *host, struct vm *vm,
 	const json_t *policy, const struct egress_callbacks *callbacks, struct egress **ret,
 	struct err *err)
 {
-	struct egress *e = new_egress(hub, callbacks);
-	_cleanup_close_ int listen_fd = -1, theirs = -1;
-	int pair[2], r = 0;
+	struct egress *e = new_egress(hub, host, vm, policy, callbacks);
+	int r = vm->ops->open_network(vm, &e->card_fd, err);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-		r = err_set_errno(err, -errno, "can't make a socket");
-	} else {
-		e->fd = pair[0];
-		theirs = pair[1];
-		r = listen_for_helper(vm->dir, &listen_fd, err);
-	}
 	if (r == 0)
-		r = send_config(e->fd, host, policy, err);
-	if (r == 0)
-		r = spawn_helper(e, vm, listen_fd, theirs, err);
-	if (r == 0)
-		r = watch(e, err);
+		r = link_hub_watch(hub, e->card_fd, on_frame, e, &e->card_watch, err);
 	if (r < 0) {
 		egress_free(e, true);
 		return r;
@@ -467,14 +542,14 @@ int egress_adopt(struct link_hub *hub, const struct egress_host *host, struct vm
 	const json_t *policy, const struct egress_callbacks *callbacks, struct egress **ret,
 	struct err *err)
 {
-	struct egress *e = new_egress(hub, callbacks);
+	struct egress *e = new_egress(hub, host, vm, policy, callbacks);
 	int r = connect_to_helper(vm->dir, &e->fd, err);
 
 	if (r == 0)
 		r = watch(e, err);
 	/* The daemon's rules may be others now. */
 	if (r == 0)
-		r = egress_set_policy(e, host, policy, err);
+		r = egress_set_policy(e, policy, err);
 	if (r < 0) {
 		egress_free(e, false);
 		return r;
@@ -511,19 +586,17 @@ static void forget_answer(struct egress *e)
 	pthread_mutex_unlock(&e->lock);
 }
 
-int egress_set_policy(struct egress *e, const struct egress_host *host, const json_t *policy,
-	struct err *err)
+/* Sends the policy to the helper that runs, and waits until it has it; `request` is held. */
+static int tell_policy(struct egress *e, struct err *err)
 {
 	json_t *answer = NULL;
 	const char *why;
 	int r;
 
-	pthread_mutex_lock(&e->request);
 	forget_answer(e);
-	r = send_config(e->fd, host, policy, err);
+	r = send_config(e, err);
 	if (r == 0)
 		r = await_answer(e, &answer, err);
-	pthread_mutex_unlock(&e->request);
 	if (r < 0)
 		return r;
 	why = json_string_value(json_object_get(answer, "error"));
@@ -535,19 +608,31 @@ int egress_set_policy(struct egress *e, const struct egress_host *host, const js
 	return r;
 }
 
-int egress_stats(struct egress *e, json_t **ret, struct err *err)
+int egress_set_policy(struct egress *e, const json_t *policy, struct err *err)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&e->request);
+	json_decref(e->policy);
+	e->policy = json_deep_copy(policy);
+	if (e->fd >= 0)
+		r = tell_policy(e, err);
+	pthread_mutex_unlock(&e->request);
+	return r;
+}
+
+/* `request` is held. */
+static int ask_stats(struct egress *e, json_t **ret, struct err *err)
 {
 	static const char word[] = "stats";
 	json_t *answer = NULL, *stats;
 	int r = 0;
 
-	pthread_mutex_lock(&e->request);
 	forget_answer(e);
-	if (send(e->fd, word, strlen(word), MSG_NOSIGNAL) < 0)
+	if (send(e->fd, word, strlen(word), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		r = err_gone(err);
 	if (r == 0)
 		r = await_answer(e, &answer, err);
-	pthread_mutex_unlock(&e->request);
 	if (r < 0)
 		return r;
 	stats = json_incref(json_object_get(answer, "stats"));
@@ -558,4 +643,18 @@ int egress_stats(struct egress *e, json_t **ret, struct err *err)
 	}
 	*ret = stats;
 	return 0;
+}
+
+int egress_stats(struct egress *e, json_t **ret, struct err *err)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&e->request);
+	if (e->fd >= 0)
+		r = ask_stats(e, ret, err);
+	else
+		*ret = json_pack("{s:i, s:i, s:i, s:i, s:i}", "bytes_out", 0, "bytes_in", 0,
+			"connections", 0, "denied", 0, "dropped", 0);
+	pthread_mutex_unlock(&e->request);
+	return r;
 }

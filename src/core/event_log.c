@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bell.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fs.h"
@@ -201,14 +200,6 @@ static char *make_line(int64_t time_ms, const char *type, json_t *payload)
 	return line;
 }
 
-static void ring_all(struct event_log *log)
-{
-	struct list *it, *tmp;
-
-	list_for_each(it, tmp, &log->followers)
-		bell_ring(container_of(it, struct event_follower, node)->bell);
-}
-
 void event_log_add(struct event_log *log, const char *type, json_t *payload)
 {
 	int64_t time_ms;
@@ -229,7 +220,7 @@ void event_log_add(struct event_log *log, const char *type, json_t *payload)
 		abort(); /* out of memory */
 	push(log, (struct event){time_ms, line});
 	save(log);
-	ring_all(log);
+	followers_ring(&log->followers);
 	pthread_mutex_unlock(&log->lock);
 	json_decref(payload);
 }
@@ -238,7 +229,7 @@ void event_log_close(struct event_log *log)
 {
 	pthread_mutex_lock(&log->lock);
 	log->closed = true;
-	ring_all(log);
+	followers_ring(&log->followers);
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -258,7 +249,7 @@ json_t *event_log_read(struct event_log *log, int64_t after_ms, size_t tail, boo
 	return list;
 }
 
-int event_log_follow(struct event_log *log, struct event_follower *f, struct err *err)
+int event_log_follow(struct event_log *log, struct follower *f, struct err *err)
 {
 	f->bell = bell_new();
 	if (f->bell < 0)
@@ -269,7 +260,7 @@ int event_log_follow(struct event_log *log, struct event_follower *f, struct err
 	return 0;
 }
 
-void event_log_unfollow(struct event_log *log, struct event_follower *f)
+void event_log_unfollow(struct event_log *log, struct follower *f)
 {
 	pthread_mutex_lock(&log->lock);
 	list_remove(&f->node);

@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bell.h"
 #include "base/err.h"
-#include "base/list.h"
 
 enum { EVENT_LOG_EVENTS_MAX = 256 }; /* that are kept */
 
@@ -37,10 +37,6 @@ void event_log_close(struct event_log *log);
  */
 json_t *event_log_read(struct event_log *log, int64_t after_ms, size_t tail, bool *ret_closed);
 
-/* Who follows has its bell (base/bell.h) rung for each event and for the close. */
-struct event_follower {
-	struct list node;
-	int bell; /* owned */
-};
-int event_log_follow(struct event_log *log, struct event_follower *f, struct err *err);
-void event_log_unfollow(struct event_log *log, struct event_follower *f);
+/* From here on the bell of *f rings for each event and for the close. */
+int event_log_follow(struct event_log *log, struct follower *f, struct err *err);
+void event_log_unfollow(struct event_log *log, struct follower *f);

@@ -59,12 +59,19 @@ static void on_console(void *user)
 		link_hub_rearm(sb->console_watch);
 }
 
+static void push_console(void *console, const void *data, size_t len)
+{
+	console_push(console, data, len);
+}
+
 /* Connects a started or adopted machine: watches and link (a reference; NULL: a new one, `padded` or not). */
 static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, struct link *link,
 	bool padded, struct err *err)
 {
 	int r = 0;
 
+	vm->on_console = push_console;
+	vm->console_user = &sb->console;
 	pthread_mutex_lock(&sb->lock);
 	sb->vm = vm;
 	pthread_mutex_unlock(&sb->lock);
@@ -82,8 +89,9 @@ static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, struc
 	return r;
 }
 
-/* What is told to a machine that begins or goes on: the time, fresh entropy, and whether it has a way out. */
-static json_t *go_on_request(bool network)
+/* What is told to a machine that begins or goes on: the time, fresh entropy, whether it has a way out, and how its package managers
+ * find the daemon's cache, if they may. */
+static json_t *go_on_request(bool network, const json_t *packages)
 {
 	uint8_t entropy[ENTROPY_BYTES];
 	char text[sodium_base64_ENCODED_LEN(ENTROPY_BYTES, sodium_base64_VARIANT_ORIGINAL)];
@@ -91,13 +99,14 @@ static json_t *go_on_request(bool network)
 	randombytes_buf(entropy, sizeof(entropy));
 	(void)sodium_bin2base64(text, sizeof(text), entropy, sizeof(entropy),
 		sodium_base64_VARIANT_ORIGINAL);
-	return json_pack("{s:s, s:I, s:s, s:b}", "op", "resume", "time_ns",
-		(json_int_t)clock_real_ns(), "entropy", text, "network", network);
+	return json_pack("{s:s, s:I, s:s, s:b, s:o*}", "op", "resume", "time_ns",
+		(json_int_t)clock_real_ns(), "entropy", text, "network", network, "packages",
+		json_deep_copy(packages));
 }
 
 json_t *sandbox_go_on_request(struct sandbox *sb)
 {
-	return go_on_request(sandbox_has_network(sb));
+	return go_on_request(sandbox_has_network(sb), sandbox_packages(sb));
 }
 
 /*
@@ -121,12 +130,11 @@ static int set_clock(struct sandbox *sb, struct link *link, int64_t timeout_ms, 
 	return r;
 }
 
-json_t *sandbox_identity_request(const char *id, const json_t *env)
+static void add_identity(json_t *request, const char *id, const json_t *env)
 {
 	uint8_t machine_id[16];
 	char machine_id_text[2 * sizeof(machine_id) + 1];
 	char hostname[32];
-	json_t *request = go_on_request(true);
 
 	randombytes_buf(machine_id, sizeof(machine_id));
 	str_hex(machine_id_text, machine_id, sizeof(machine_id));
@@ -134,6 +142,13 @@ json_t *sandbox_identity_request(const char *id, const json_t *env)
 	(void)json_object_set_new(request, "hostname", json_string(hostname));
 	(void)json_object_set_new(request, "machine_id", json_string(machine_id_text));
 	(void)json_object_set_new(request, "env", env ? json_deep_copy(env) : json_object());
+}
+
+json_t *sandbox_identity_request(const char *id, const json_t *env)
+{
+	json_t *request = go_on_request(true, NULL);
+
+	add_identity(request, id, env);
 	return request;
 }
 
@@ -141,12 +156,10 @@ json_t *sandbox_identity_request(const char *id, const json_t *env)
 static json_t *restored_request(struct sandbox *sb, const struct sandbox_source *source,
 	bool new_identity)
 {
-	json_t *request = new_identity ? sandbox_identity_request(sb->id, sb->env)
-				       : sandbox_go_on_request(sb);
+	json_t *request = sandbox_go_on_request(sb);
 
 	if (new_identity)
-		(void)json_object_set_new(request, "network",
-			json_boolean(sandbox_has_network(sb)));
+		add_identity(request, sb->id, sb->env);
 	if (source->state_dir) /* a template's has no connections */
 		(void)json_object_set_new(request, "new_network", json_true());
 	return request;

@@ -12,7 +12,7 @@
 #include "core/core_internal.h"
 
 enum {
-	RESTART_PAUSE_MS = 1000, /* between two starts of a helper that does not stay */
+	RESTART_PAUSE_MS = 1000, /* from one start to the next, of a helper that does not stay */
 	NETWORK_TIMEOUT_MS = 10000,
 };
 
@@ -61,6 +61,17 @@ bool sandbox_has_network(struct sandbox *sb)
 	return open;
 }
 
+const json_t *sandbox_packages(struct sandbox *sb)
+{
+	const struct egress_host *host = &sb->core->egress_host;
+	bool has;
+
+	pthread_mutex_lock(&sb->lock);
+	has = egress_has_mirror(host, sb->network);
+	pthread_mutex_unlock(&sb->lock);
+	return has ? host->packages : NULL;
+}
+
 static void put_egress(struct sandbox *sb, struct egress *e)
 {
 	pthread_mutex_lock(&sb->lock);
@@ -78,6 +89,7 @@ int sandbox_start_network(struct sandbox *sb, struct err *err)
 
 	if (egress_is_open(policy)) {
 		atomic_store(&sb->offline, false);
+		sb->network_began_ms = clock_mono_ms();
 		r = egress_start(core->hub, &core->egress_host, sb->vm, policy, &callbacks, &e,
 			err);
 		if (r == 0)
@@ -127,8 +139,10 @@ int64_t sandbox_check_network(struct sandbox *sb)
 	if (pthread_mutex_trylock(&sb->op) != 0)
 		return clock_mono_ms() + RESTART_PAUSE_MS;
 	pthread_mutex_lock(&sb->teardown);
-	/* Where the machine has ended the helper has for that reason. */
-	if (sb->vm && !atomic_load(&sb->ended) && atomic_load(&sb->offline)) {
+	if (sb->network_began_ms + RESTART_PAUSE_MS > clock_mono_ms()) {
+		look_ms = sb->network_began_ms + RESTART_PAUSE_MS;
+	} else if (sb->vm && !atomic_load(&sb->ended) && atomic_load(&sb->offline)) {
+		/* Where the machine has ended the helper has for that reason. */
 		sandbox_end_network(sb, false);
 		log_warn("an egress helper ended, and is started anew", LOG_STR("sandbox", sb->id));
 		if (sandbox_start_network(sb, &err) < 0) {
@@ -161,7 +175,8 @@ json_t *sandbox_network(struct sandbox *sb, json_t **ret_counters)
 	return policy;
 }
 
-/* The guest's network card goes up or down with the way out; a machine that stands still hears of it when it goes on. */
+/* Its network card goes up or down with the way out, and its package managers change theirs; a machine that stands still hears of it
+ * when it goes on. */
 static int tell_guest(struct sandbox *sb, struct err *err)
 {
 	json_t *request;
@@ -175,7 +190,6 @@ static int tell_guest(struct sandbox *sb, struct err *err)
 /* `teardown` is held, and `network` is the new policy. */
 static int apply(struct sandbox *sb, struct err *err)
 {
-	struct core *core = sb->core;
 	json_t *policy;
 	int r;
 
@@ -188,7 +202,7 @@ static int apply(struct sandbox *sb, struct err *err)
 	if (!sb->egress)
 		return sandbox_start_network(sb, err);
 	policy = copy_policy(sb);
-	r = egress_set_policy(sb->egress, &core->egress_host, policy, err);
+	r = egress_set_policy(sb->egress, policy, err);
 	json_decref(policy);
 	return r;
 }
@@ -223,7 +237,10 @@ int core_set_network(struct core *core, struct sandbox *sb, const json_t *change
 		if (r < 0)
 			sandbox_end_network(sb, false);
 		pthread_mutex_unlock(&sb->teardown);
-		if (r == 0 && egress_is_open(before) != egress_is_open(policy))
+		if (r == 0 &&
+			(egress_is_open(before) != egress_is_open(policy) ||
+				egress_has_mirror(&core->egress_host, before) !=
+					egress_has_mirror(&core->egress_host, policy)))
 			r = tell_guest(sb, err);
 	}
 	pthread_mutex_unlock(&sb->op);

@@ -64,6 +64,7 @@ static struct sandbox *alloc(struct core *core, const char *data_dir, const char
 	if (asprintf(&sb->dir, "%s/sandboxes/%s", data_dir, id) < 0)
 		abort();
 	sb->events = event_log_new(sb->dir);
+	console_init(&sb->console);
 	(void)pthread_mutex_init(&sb->lock, NULL); /* these never fail on Linux */
 	(void)pthread_mutex_init(&sb->teardown, NULL);
 	(void)pthread_mutex_init(&sb->op, NULL);
@@ -176,6 +177,7 @@ struct sandbox *sandbox_unref(struct sandbox *sb)
 	json_decref(sb->env);
 	json_decref(sb->network);
 	event_log_free(sb->events);
+	console_done(&sb->console);
 	pthread_mutex_destroy(&sb->lock);
 	pthread_mutex_destroy(&sb->teardown);
 	pthread_mutex_destroy(&sb->op);
@@ -228,6 +230,11 @@ void sandbox_event(struct sandbox *sb, const char *type, json_t *payload)
 struct event_log *sandbox_events(struct sandbox *sb)
 {
 	return sb->events;
+}
+
+struct console *sandbox_console(struct sandbox *sb)
+{
+	return &sb->console;
 }
 
 /* ---- state ---- */

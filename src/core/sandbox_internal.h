@@ -31,6 +31,7 @@ struct sandbox {
 	char *parent;             /* owned; id of the sandbox that it was forked from, or NULL */
 	char *from_snapshot;      /* owned, or NULL */
 	struct event_log *events; /* owned; with a lock of its own */
+	struct console console;   /* likewise */
 
 	atomic_uint refs;
 	atomic_llong ttl_seconds;
@@ -57,6 +58,7 @@ struct sandbox {
 	struct vm *vm;                 /* owned; NULL once the machine is gone */
 	struct link *link;             /* a reference; NULL likewise */
 	struct egress *egress;         /* owned; NULL likewise, and where there is no way out */
+	int64_t network_began_ms;      /* when it was made */
 	json_t *network;               /* owned; its policy: see egress.h */
 	struct link_watch *end_watch;
 	struct link_watch *console_watch;
@@ -96,7 +98,7 @@ int sandbox_boot(struct sandbox *sb, struct link_hub *hub, const struct engine_o
 bool sandbox_source_fits_spare(const struct sandbox_source *source);
 /* What makes a machine the one of that id, with a way out; env may be NULL. */
 json_t *sandbox_identity_request(const char *id, const json_t *env);
-/* To a machine that goes on after a pause: the time, fresh entropy, and whether it has a way out. */
+/* To a machine that goes on after a pause: the time, fresh entropy, and what it may reach. */
 json_t *sandbox_go_on_request(struct sandbox *sb);
 /* Takes over the running machine. */
 int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,
@@ -132,6 +134,8 @@ int sandbox_adopt_network(struct sandbox *sb, struct err *err);
 /* For who takes the machine apart; keep: the helper stays with it. */
 void sandbox_end_network(struct sandbox *sb, bool keep);
 bool sandbox_has_network(struct sandbox *sb);
+/* How its package managers find the daemon's cache; borrowed from the core's configuration; NULL: they don't. */
+const json_t *sandbox_packages(struct sandbox *sb);
 /* Starts the helper anew when it has ended. Returns when to look again, as sandbox_check_end(). */
 int64_t sandbox_check_network(struct sandbox *sb);
 

@@ -3,8 +3,8 @@
  * `pandastack serve`: wiring, from the options to the end by a signal.
  *
  * Everything is started in the order in which it depends on each other, and ended in the opposite
- * one: core (adopts what still runs), keys, HTTP server, then the files that tell others where it
- * is. The signals are blocked in all threads and waited for by the first, so that no code runs in a
+ * one: package cache, core (adopts what still runs), keys, HTTP server, then the files that tell others
+ * where it is. The signals are blocked in all threads and waited for by the first, so that no code runs in a
  * handler.
  */
 #include "daemon/daemon.h"
@@ -29,6 +29,7 @@
 #include "http/auth.h"
 #include "http/http.h"
 #include "http/server.h"
+#include "mirror/mirror.h"
 
 enum {
 	DIR_MODE = 0700,
@@ -50,6 +51,7 @@ struct paths {
 
 struct daemon {
 	struct paths paths;
+	struct mirror *mirror; /* NULL: there is no package cache */
 	struct core *core;
 	struct auth *auth;
 	struct http_limits limits;
@@ -136,21 +138,31 @@ static int write_credentials(struct daemon *d, const char **ret, struct err *err
 	return r < 0 ? r : 0;
 }
 
+static int start_core(struct daemon *d, const struct serve_config *config, struct err *err)
+{
+	const struct core_config core = {.data_dir = d->paths.data,
+		.template_dir = d->paths.templates,
+		.engine = config->engine,
+		.compress_snapshots = strcmp(config->snapshot_compression, "zstd") == 0,
+		.egress = {.allow = config->egress_allow,
+			.deny = config->egress_deny,
+			.mirror_port = d->mirror ? mirror_port(d->mirror) : 0,
+			.packages = d->mirror ? mirror_settings(d->mirror) : NULL},
+		.pool_sizes = {[POOL_PRESPAWN] = config->prespawn, [POOL_WARM] = config->warm}};
+
+	return core_new(&core, &d->core, err);
+}
+
 static int start(struct daemon *d, const struct serve_config *config, struct err *err)
 {
 	const char *credentials;
 	int r = find_paths(config, &d->paths, err);
 
+	if (r == 0 && config->package_cache)
+		r = mirror_start(config->package_cache, config->package_cache_size, &d->mirror,
+			err);
 	if (r == 0)
-		r = core_new(&(struct core_config){.data_dir = d->paths.data,
-				     .template_dir = d->paths.templates,
-				     .engine = config->engine,
-				     .compress_snapshots =
-					     strcmp(config->snapshot_compression, "zstd") == 0,
-				     .egress = {config->egress_allow, config->egress_deny},
-				     .pool_sizes = {[POOL_PRESPAWN] = config->prespawn,
-					     [POOL_WARM] = config->warm}},
-			&d->core, err);
+		r = start_core(d, config, err);
 	if (r == 0)
 		r = auth_new(core_store(d->core), &d->auth, err);
 	if (r == 0)
@@ -179,6 +191,8 @@ static void stop(struct daemon *d, bool keep)
 	d->auth = auth_free(d->auth);
 	if (d->core)
 		d->core = core_free(d->core, keep);
+	/* The helpers of machines that run on have been let go of: they lead nobody to its port any more. */
+	d->mirror = mirror_stop(d->mirror);
 	paths_done(&d->paths);
 }
 

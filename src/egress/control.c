@@ -73,6 +73,9 @@ static void drop_daemon(struct control *c)
 {
 	cleanup_close(&c->fd);
 	c->fd = -1;
+	/* The port of a daemon that has gone is anybody's. */
+	c->config->mirror_port = 0;
+	host_calls_end_mirror();
 	keep_spare(c);
 }
 

@@ -15,14 +15,19 @@
 #include "egress/peek.h"
 #include "egress/route.h"
 
-enum { PORT_DNS = 53, DATAGRAM_MAX = 65535 };
+enum {
+	PORT_DNS = 53,
+	DATAGRAM_MAX = 65535,
+	MIRROR_FLOWS_MAX = 64, /* uv opens up to 50 */
+};
 
 struct flow {
 	bool open;
 	bool dead;     /* refused: the guest shall see a reset */
-	bool killed;   /* and that after it was connected */
+	bool begun;    /* libslirp has written to it: a stream that is connected */
 	bool judged;   /* `addr` was allowed by the config of `config_age` */
 	bool resolver; /* `addr` is that of a resolver */
+	bool mirror;   /* `addr` is that of the package cache */
 	bool asked;    /* so it was once: answers may come late */
 	enum egress_names names;
 	enum egress_protocol protocol;
@@ -164,6 +169,15 @@ static const struct egress_addr *resolver_behind(const struct egress_addr *addr,
 	return NULL;
 }
 
+static bool is_mirror(enum egress_protocol protocol, const struct egress_addr *addr, uint16_t port)
+{
+	struct egress_addr a;
+
+	return self.config->mirror_port != 0 && protocol == EGRESS_TCP &&
+		port == GUEST_NET_MIRROR_PORT && egress_addr_parse(GUEST_NET_MIRROR, &a) == 0 &&
+		memcmp(&a, addr, sizeof(a)) == 0;
+}
+
 /* Whether an address is allowed, by the policy and what the resolver said. */
 static void judge(enum egress_protocol protocol, const struct egress_addr *addr, uint16_t port,
 	struct egress_target *t, struct egress_verdict *ret)
@@ -204,6 +218,20 @@ static bool judge_resolver(const struct flow *f, const void *data, size_t len)
 	return false;
 }
 
+/* The cache is for all sandboxes: each has a share of its connections. */
+static bool judge_mirror(const struct flow *f)
+{
+	struct egress_target t = {.protocol = f->protocol, .addr = f->addr, .port = f->port};
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < HOST_CALLS_FDS_MAX; fd++)
+		n += self.flows[fd].open && self.flows[fd].mirror;
+	if (n <= MIRROR_FLOWS_MAX)
+		return true;
+	refuse(&t, NULL, "it has too many connections to the package cache");
+	return false;
+}
+
 /* Judges where a flow goes, unless that is known. `data` is a datagram. */
 static bool may_send(struct flow *f, const struct egress_addr *addr, uint16_t port,
 	const void *data, size_t len)
@@ -222,6 +250,9 @@ static bool may_send(struct flow *f, const struct egress_addr *addr, uint16_t po
 	}
 	if (f->resolver)
 		return judge_resolver(f, data, len);
+	f->mirror = is_mirror(f->protocol, addr, port);
+	if (f->mirror)
+		return judge_mirror(f);
 	if (same)
 		return true;
 	judge(f->protocol, addr, port, &t, &verdict);
@@ -240,7 +271,7 @@ static void begin_peek(struct flow *f)
 {
 	const struct egress_policy *p = &self.config->policy;
 
-	if (f->resolver ||
+	if (f->resolver || f->mirror ||
 		(f->names == EGRESS_NAMES_FREE && !egress_rules_have_names(&p->deny) &&
 			!egress_rules_have_names(&p->host_deny)))
 		return;
@@ -254,19 +285,31 @@ static void kill_flow(int fd, struct flow *f)
 	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 
 	drop_peek(f);
-	f->dead = f->killed = true;
+	f->dead = true;
 	(void)syscall(SYS_connect, fd, &nobody, sizeof(nobody)); /* cannot fail for TCP */
 }
 
-bool host_calls_killed(int fd)
+bool host_calls_begun(int fd)
 {
 	const struct flow *f = flow_of(fd);
 
-	return f && f->killed;
+	return f && f->begun;
+}
+
+void host_calls_end_mirror(void)
+{
+	for (int fd = 0; fd < HOST_CALLS_FDS_MAX; fd++) {
+		struct flow *f = flow_of(fd);
+
+		if (f && f->mirror && !f->dead)
+			kill_flow(fd, f);
+	}
 }
 
 void host_calls_set_config(const struct egress_config *config)
 {
+	if (config->mirror_port == 0)
+		host_calls_end_mirror();
 	self.config = config;
 	self.config_age++;
 	for (int fd = 0; fd < HOST_CALLS_FDS_MAX; fd++) {
@@ -311,8 +354,8 @@ int socket(int family, int type, int protocol)
 }
 
 /*
- * Where a flow is to go, as the host reaches it: the resolver stands in place of its address in the guest's network. `data` is a
- * datagram. False: it may not.
+ * Where a flow is to go, as the host reaches it: the resolver, or the package cache, stands in place of its address in the guest's
+ * network. `data` is a datagram. False: it may not.
  */
 static bool aim(struct flow *f, const struct sockaddr *sa, socklen_t len, const void *data,
 	size_t n, struct sockaddr_storage *ret)
@@ -338,6 +381,10 @@ static bool aim(struct flow *f, const struct sockaddr *sa, socklen_t len, const 
 	real = f->resolver ? resolver_behind(&t.addr, t.port) : NULL;
 	if (real)
 		memcpy(&v4->sin_addr, real->bytes + 12, sizeof(v4->sin_addr));
+	if (f->mirror) {
+		v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		v4->sin_port = htons((uint16_t)self.config->mirror_port);
+	}
 	return true;
 }
 
@@ -439,6 +486,7 @@ ssize_t send(int fd, const void *data, size_t n, int flags)
 
 	if (!f)
 		return raw_send(fd, data, n, flags); /* this program's own */
+	f->begun = true;
 	if (f->dead)
 		return (ssize_t)n; /* recv() says how it ended */
 	if (n > 0 && self.hold) {

@@ -16,7 +16,7 @@
  * takes what anybody sends to its port. One that asks a resolver hears resolvers only.
  *
  * The resolvers of the host have addresses in the guest's own network (guest_net.h), behind which sendto() and connect() put the real
- * ones. Questions are judged by name.
+ * ones. Questions are judged by name. Likewise the daemon's package cache.
  *
  * The state is a single one, since the C library's calls have no room for a pointer to it. Single-threaded.
  */
@@ -49,6 +49,9 @@ void host_calls_on_denied(host_calls_denied_fn *fn, void *user);
 /* From now on; borrowed until the next. Connections that stand and that it does not allow by address are reset. */
 void host_calls_set_config(const struct egress_config *config);
 
+/* The config has no package cache any more: connections to it are reset. */
+void host_calls_end_mirror(void);
+
 /* libslirp's register_poll_fd and unregister_poll_fd: a descriptor begins and ends to be its. */
 void host_calls_opened(int fd);
 void host_calls_closed(int fd);
@@ -56,8 +59,8 @@ void host_calls_closed(int fd);
 /* Whether what can be read from the descriptor is for the guest; what is not is gone. */
 bool host_calls_readable(int fd);
 
-/* Whether the policy has ended a stream that was under way. */
-bool host_calls_killed(int fd);
+/* Whether it is a stream that is connected, as libslirp knows. */
+bool host_calls_begun(int fd);
 
 /* How many descriptors are open. */
 unsigned int host_calls_open(void);

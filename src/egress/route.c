@@ -51,10 +51,10 @@ static int ask(int fd, const struct egress_addr *addr)
 	return n == (ssize_t)request.header.nlmsg_len ? 0 : -EIO;
 }
 
-static enum egress_route judge(const struct nlmsghdr *answer)
+static enum egress_route judge(struct nlmsghdr *answer)
 {
-	const struct rtmsg *route = NLMSG_DATA(answer);
-	const struct rtattr *attr = RTM_RTA(route);
+	struct rtmsg *route = NLMSG_DATA(answer);
+	struct rtattr *attr = RTM_RTA(route);
 	int len = (int)(answer->nlmsg_len - NLMSG_LENGTH(sizeof(*route)));
 	unsigned int everywhere =
 		route->rtm_family == AF_INET ? EVERYWHERE_BITS_V4 : EVERYWHERE_BITS_V6;

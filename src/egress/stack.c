@@ -271,9 +271,12 @@ static int on_get_revents(int index, void *opaque)
 	if (index < 0 || (nfds_t)index >= s->set->n)
 		return 0;
 	p = &s->set->fds[index];
-	/* It did not want to read, for it has no room; of an end it would read all the same, and fall over that. */
-	if (!(p->events & POLLIN) && host_calls_killed(p->fd))
-		return SLIRP_POLL_OUT;
+	/*
+	 * It did not want to read, for it has no room. Told of an end it would read all the same, and abort over that: it hears of it
+	 * when it writes.
+	 */
+	if (!(p->events & POLLIN) && host_calls_begun(p->fd))
+		return p->revents ? SLIRP_POLL_OUT : 0;
 	events = (p->revents & POLLOUT ? SLIRP_POLL_OUT : 0) |
 		(p->revents & POLLPRI ? SLIRP_POLL_PRI : 0) |
 		(p->revents & POLLERR ? SLIRP_POLL_ERR | SLIRP_POLL_IN : 0) |

@@ -60,6 +60,8 @@ bool vm_drain_console(struct vm *vm)
 		memmove(vm->console, vm->console + vm->console_len - keep, keep);
 		memcpy(vm->console + keep, data, len);
 		vm->console_len = keep + len;
+		if (vm->on_console)
+			vm->on_console(vm->console_user, data, len);
 	}
 	return true;
 }

@@ -144,6 +144,9 @@ struct vm {
 	int status;     /* after vm_reap(): exit status or 128 + signal, -1 when not known */
 	size_t console_len;
 	char console[VM_CONSOLE_BYTES]; /* the last that the guest's console said */
+	/* Takes all that it says, as it is read; or NULL. */
+	void (*on_console)(void *user, const void *data, size_t len);
+	void *console_user;
 };
 
 extern const struct engine_ops qemu_ops;

@@ -225,8 +225,9 @@ static void add_devices(struct args *a, const struct vm_spec *spec)
 	add(a, "-netdev");
 	add(a, "dgram,id=network,local.type=unix,local.path=network.sock,remote.type=unix,remote.path=card.sock");
 	add(a, "-device");
-	addf(a, "virtio-net-device,netdev=network,mac=%s,host_mtu=%d", GUEST_NET_MAC_TEXT,
-		GUEST_NET_MTU);
+	/* There is no switch that must learn where a restored machine is now. */
+	addf(a, "virtio-net-device,netdev=network,mac=%s,host_mtu=%d,guest_announce=off",
+		GUEST_NET_MAC_TEXT, GUEST_NET_MTU);
 	add(a, "-chardev");
 	addf(a, "socket,id=link,fd=%d,server=on,wait=off", FD_LINK);
 	add(a, "-device");

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "http/capture.h"
 #include "http/http.h"
 
 /* Everything is borrowed. `cmd` is for a shell; without it `argv` counts, up to a NULL or its end.
@@ -16,12 +17,27 @@ struct command {
 	const char *cwd;
 	const char *user;
 	const char *input; /* its stdin; NULL: at its end */
+	bool background;   /* it goes on by itself: h_processes.c */
+	bool open_stdin;   /* of one in the background: it is written later */
 	json_t *env;
-	int64_t timeout_ms;
+	int64_t timeout_ms; /* 0: none */
 };
 
 /* Reads a client's request. */
 int command_read(const json_t *body, struct command *ret, struct err *err);
+
+/* What the guest is asked for. NULL without memory. */
+json_t *command_request(const struct command *c);
+
+/* What the guest has not found is the request's `cwd` or `user`, not the sandbox. */
+void command_blame_request(int r, struct err *err);
+
+/* The facts of a guest's answer about an end that clients get: exit_code, signal, duration_ms. */
+json_t *command_exit_facts(const json_t *ok);
+
+/* h_processes.c: starts it in the background and answers with what it is. */
+int process_start(struct http_req *req, struct http_resp *resp, struct sandbox *sb,
+	const struct command *c, struct err *err);
 
 /* Starts it, with its whole input on the way. */
 int command_open(struct sandbox *sb, const struct command *c, int client_fd,
@@ -34,3 +50,9 @@ int command_open(struct sandbox *sb, const struct command *c, int client_fd,
  */
 int command_run(const struct http_req *req, struct sandbox *sb, const struct command *c,
 	json_t **ret, json_t **ret_details, struct err *err);
+
+/* How long the guest has, from now on, to end it at its time limit and to answer; clock_mono_ms(). */
+int64_t command_deadline(const struct command *c);
+
+/* The answer of the API from its stdout and stderr, which end, and the guest's answer. */
+json_t *command_answer(struct capture out[2], const json_t *ok);

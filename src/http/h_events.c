@@ -2,7 +2,6 @@
 /* What happened to a sandbox: its last events, and those to come. Looking at them is no use of it. */
 #include <errno.h>
 
-#include "base/bell.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "core/event_log.h"
@@ -65,7 +64,7 @@ static int answer_list(struct http_resp *resp, struct sandbox *sb, const struct 
 
 struct following {
 	struct sandbox *sb; /* owned reference */
-	struct event_follower follower;
+	struct follower follower;
 	int64_t after_ms; /* of the last that was sent, or is not wanted */
 	int64_t tail;     /* of the first reading */
 	int client_fd;    /* borrowed */

@@ -19,21 +19,32 @@ enum {
 	USER_BYTES_MAX = 256,
 };
 
+static int read_stdin(const json_t *body, struct command *c, struct err *err)
+{
+	if (c->background)
+		return json_in_bool(body, "stdin", &c->open_stdin, err);
+	/* All of it fits the stream's window: it can be sent before any output is read. */
+	return json_in_str(body, "stdin", LIMIT_STREAM_WINDOW - LIMIT_CONTROL_BYTES, &c->input,
+		err);
+}
+
 int command_read(const json_t *body, struct command *ret, struct err *err)
 {
 	const char *cmd = "";
 	int r;
 
-	*ret = (struct command){.timeout_ms = DEFAULT_EXEC_TIMEOUT_MS};
-	r = json_in_str(body, "cmd", LIMIT_COMMAND_BYTES, &cmd, err);
+	*ret = (struct command){0};
+	r = json_in_bool(body, "background", &ret->background, err);
+	if (!ret->background)
+		ret->timeout_ms = DEFAULT_EXEC_TIMEOUT_MS;
+	if (r == 0)
+		r = json_in_str(body, "cmd", LIMIT_COMMAND_BYTES, &cmd, err);
 	if (r == 0)
 		r = json_in_str(body, "cwd", LIMIT_PATH_BYTES, &ret->cwd, err);
 	if (r == 0)
 		r = json_in_str(body, "user", USER_BYTES_MAX, &ret->user, err);
-	/* All of it fits the stream's window: it can be sent before any output is read. */
 	if (r == 0)
-		r = json_in_str(body, "stdin", LIMIT_STREAM_WINDOW - LIMIT_CONTROL_BYTES,
-			&ret->input, err);
+		r = read_stdin(body, ret, err);
 	if (r == 0)
 		r = json_in_env(body, "env", &ret->env, err);
 	if (r == 0)
@@ -48,7 +59,7 @@ int command_read(const json_t *body, struct command *ret, struct err *err)
 	return 0;
 }
 
-static json_t *command_request(const struct command *c)
+json_t *command_request(const struct command *c)
 {
 	json_t *argv = NULL;
 
@@ -57,9 +68,10 @@ static json_t *command_request(const struct command *c)
 		for (size_t i = 0; i < ARRAY_SIZE(c->argv) && c->argv[i]; i++)
 			(void)json_array_append_new(argv, json_string(c->argv[i]));
 	}
-	return json_pack("{s:s, s:s*, s:o*, s:s*, s:s*, s:O*, s:b, s:I}", "op", "exec", "cmd",
-		c->cmd, "argv", argv, "cwd", c->cwd, "user", c->user, "env", c->env, "stdin",
-		c->input != NULL, "timeout_ms", (json_int_t)c->timeout_ms);
+	return json_pack("{s:s, s:s*, s:o*, s:s*, s:s*, s:O*, s:b, s:I}", "op",
+		c->background ? "process_start" : "exec", "cmd", c->cmd, "argv", argv, "cwd",
+		c->cwd, "user", c->user, "env", c->env, "stdin", c->open_stdin || c->input,
+		"timeout_ms", (json_int_t)c->timeout_ms);
 }
 
 int command_open(struct sandbox *sb, const struct command *c, int client_fd,
@@ -86,6 +98,11 @@ int command_open(struct sandbox *sb, const struct command *c, int client_fd,
 	return 0;
 }
 
+int64_t command_deadline(const struct command *c)
+{
+	return clock_mono_ms() + c->timeout_ms + GRACE_MS;
+}
+
 static int err_timeout(const struct command *c, struct err *err)
 {
 	return err_set(err, ERR_TIMEOUT, -ETIMEDOUT, "command timeout after %gs",
@@ -93,7 +110,7 @@ static int err_timeout(const struct command *c, struct err *err)
 }
 
 /* The facts of the guest's answer that clients get; others, or of a wrong type, are left out. */
-static json_t *exit_facts(const json_t *ok)
+json_t *command_exit_facts(const json_t *ok)
 {
 	static const char *const keys[] = {"exit_code", "signal", "duration_ms"};
 	json_t *facts = json_pack("{s:i}", "exit_code", -1);
@@ -112,9 +129,9 @@ static bool timed_out(const json_t *ok)
 	return json_is_true(json_object_get(ok, "timed_out"));
 }
 
-static json_t *command_answer(struct capture out[2], const json_t *ok)
+json_t *command_answer(struct capture out[2], const json_t *ok)
 {
-	json_t *answer = exit_facts(ok);
+	json_t *answer = command_exit_facts(ok);
 
 	(void)json_object_set_new(answer, "stdout", capture_finish(&out[0]));
 	(void)json_object_set_new(answer, "stderr", capture_finish(&out[1]));
@@ -131,7 +148,7 @@ static json_t *command_answer(struct capture out[2], const json_t *ok)
 static int gather(struct link_stream *s, const struct command *c, int client_fd,
 	struct capture out[2], json_t **ret_ok, struct err *err)
 {
-	int64_t deadline = clock_mono_ms() + c->timeout_ms + GRACE_MS;
+	int64_t deadline = command_deadline(c);
 
 	for (;;) {
 		struct link_event ev;
@@ -153,6 +170,12 @@ static int gather(struct link_stream *s, const struct command *c, int client_fd,
 	}
 }
 
+void command_blame_request(int r, struct err *err)
+{
+	if (r == -EREMOTEIO && err->kind == ERR_FILE_NOT_FOUND)
+		err->kind = ERR_INVALID;
+}
+
 int command_run(const struct http_req *req, struct sandbox *sb, const struct command *c,
 	json_t **ret, json_t **ret_details, struct err *err)
 {
@@ -172,8 +195,8 @@ int command_run(const struct http_req *req, struct sandbox *sb, const struct com
 		*ret = command_answer(out, ok);
 	else if (r == -ETIMEDOUT || r == -EPIPE)
 		*ret_details = command_answer(out, ok);
-	else if (r == -EREMOTEIO && err->kind == ERR_FILE_NOT_FOUND)
-		err->kind = ERR_INVALID; /* its `cwd` or `user`: the sandbox itself is there */
+	else
+		command_blame_request(r, err);
 	json_decref(ok);
 	capture_done(&out[0]);
 	capture_done(&out[1]);
@@ -189,6 +212,8 @@ int h_exec(struct http_req *req, struct http_resp *resp, struct err *err)
 
 	if (r == 0)
 		r = command_read(req->body, &c, err);
+	if (r == 0 && c.background)
+		return process_start(req, resp, sb, &c, err);
 	if (r == 0)
 		r = command_run(req, sb, &c, &answer, &resp->details, err);
 	return r < 0 ? r : http_resp_json(resp, 200, answer, err);
@@ -199,7 +224,7 @@ static int on_close(struct relay *relay, const json_t *ok, struct err *err)
 	if (timed_out(ok))
 		return err_set(err, ERR_TIMEOUT, -ETIMEDOUT, "command timeout after %gs",
 			(double)relay->timeout_ms / 1000);
-	return relay_emit(relay, "exit", exit_facts(ok), err);
+	return relay_emit(relay, "exit", command_exit_facts(ok), err);
 }
 
 int h_exec_stream(struct http_req *req, struct http_resp *resp, struct err *err)
@@ -213,12 +238,16 @@ int h_exec_stream(struct http_req *req, struct http_resp *resp, struct err *err)
 
 	if (r == 0)
 		r = command_read(req->body, &c, err);
+	if (r == 0 && c.background)
+		r = err_set(err, ERR_INVALID, -EINVAL,
+			"`background` is for POST .../exec; its output comes by GET "
+			".../processes/ID/stream");
 	if (r == 0)
 		r = command_open(sb, &c, req->client_fd, &s, err);
 	if (r < 0)
 		return r;
 	relay_start(req, resp, &ops, steal_ptr(&sb), s, &relay);
 	relay->timeout_ms = c.timeout_ms;
-	relay->deadline_ms = clock_mono_ms() + c.timeout_ms + GRACE_MS;
+	relay->deadline_ms = command_deadline(&c);
 	return 0;
 }

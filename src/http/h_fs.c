@@ -7,6 +7,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "http/body_stream.h"
+#include "http/fs_target.h"
 #include "http/handlers.h"
 #include "http/json_in.h"
 
@@ -29,8 +31,7 @@ static int check_path(const char *path, const char *name, struct err *err)
 	return 0;
 }
 
-/* The sandbox and ?path= of a request. */
-static int read_target(struct http_req *req, struct sandbox **ret_sb, const char **ret_path,
+int fs_read_target(struct http_req *req, struct sandbox **ret_sb, const char **ret_path,
 	struct err *err)
 {
 	int r;
@@ -154,7 +155,7 @@ int h_fs_read(struct http_req *req, struct http_resp *resp, struct err *err)
 	struct download *d = xnew(struct download);
 	const char *path;
 	int64_t size = 0;
-	int r = read_target(req, &d->sb, &path, err);
+	int r = fs_read_target(req, &d->sb, &path, err);
 
 	d->client_fd = req->client_fd;
 	if (r == 0)
@@ -173,99 +174,35 @@ int h_fs_read(struct http_req *req, struct http_resp *resp, struct err *err)
 
 /* ---- writing ---- */
 
-struct upload {
-	struct sandbox *sb;         /* owned reference */
-	struct link_stream *stream; /* owned */
-};
-
 static int upload_begin(struct http_req *req, struct err *err)
 {
-	struct upload *u = xnew(struct upload);
+	_cleanup_sandbox_ struct sandbox *sb = NULL;
 	const char *path;
-	int r = read_target(req, &u->sb, &path, err);
+	int r = fs_read_target(req, &sb, &path, err);
 
-	req->upload = u;
-	if (r < 0)
-		return r;
-	return sandbox_open(u->sb, json_pack("{s:s, s:s}", "op", "write", "path", path), &u->stream,
-		err);
-}
-
-/* Waits for the guest's answer. */
-static int upload_answer(struct http_req *req, int64_t *ret_bytes, struct err *err)
-{
-	struct upload *u = req->upload;
-
-	for (;;) {
-		struct link_event ev;
-		int r = link_next(u->stream, &ev, clock_mono_ms() + STALL_MS, req->client_fd, err);
-		bool over;
-
-		if (r == 0)
-			return err_stalled(err);
-		if (r < 0)
-			return r == -EPIPE ? sandbox_explain(u->sb, err) : r;
-		over = ev.type == LINK_CLOSE;
-		if (over)
-			*ret_bytes = json_integer_value(json_object_get(ev.json, "bytes"));
-		link_event_done(u->stream, &ev);
-		if (over)
-			return 0;
-	}
-}
-
-static int upload_chunk(struct http_req *req, const void *data, size_t len, struct err *err)
-{
-	struct upload *u = req->upload;
-	int64_t bytes;
-	int r = link_send(u->stream, data, len, clock_mono_ms() + STALL_MS, req->client_fd, err);
-
-	if (r == -ETIMEDOUT)
-		return err_stalled(err);
-	if (r == -EPIPE)
-		return sandbox_explain(u->sb, err);
-	if (r == -ECANCELED) {
-		r = upload_answer(req, &bytes, err);
-		if (r == 0)
-			r = err_set(err, ERR_INTERNAL, -EPROTO,
-				"the sandbox ended an upload before its end");
-	}
-	return r;
-}
-
-static void upload_free(void *user)
-{
-	struct upload *u = user;
-
-	if (!u)
-		return;
-	link_stream_free(u->stream);
-	sandbox_unref(u->sb);
-	free(u);
+	return r < 0 ? r
+		     : body_stream_begin(req, sb,
+			       json_pack("{s:s, s:s}", "op", "write", "path", path), err);
 }
 
 const struct http_upload h_fs_upload = {
 	.begin = upload_begin,
-	.chunk = upload_chunk,
-	.free = upload_free,
+	.chunk = body_stream_chunk,
+	.free = body_stream_free,
 };
 
 int h_fs_write(struct http_req *req, struct http_resp *resp, struct err *err)
 {
-	struct upload *u = req->upload;
-	int64_t bytes = 0;
-	int r = link_end(u->stream, err);
+	json_t *ok;
+	json_int_t bytes;
+	int r = body_stream_end(req, &ok, err);
 
-	if (r == -EPIPE)
-		r = sandbox_explain(u->sb, err);
-	if (r == 0 || r == -ECANCELED)
-		r = upload_answer(req, &bytes, err);
 	if (r < 0)
 		return r;
+	bytes = json_integer_value(json_object_get(ok, "bytes"));
+	json_decref(ok);
 	return http_resp_json(resp, 200,
-		json_pack("{s:s, s:I}", "path", url_query(&req->url, "path"), "bytes",
-			(json_int_t)bytes),
-		err);
+		json_pack("{s:s, s:I}", "path", url_query(&req->url, "path"), "bytes", bytes), err);
 }
 
 /* ---- names ---- */
@@ -302,7 +239,7 @@ int h_fs_stat(struct http_req *req, struct http_resp *resp, struct err *err)
 	_cleanup_sandbox_ struct sandbox *sb = NULL;
 	const char *path;
 	json_t *ok = NULL, *info;
-	int r = read_target(req, &sb, &path, err);
+	int r = fs_read_target(req, &sb, &path, err);
 
 	if (r == 0)
 		r = sandbox_call(sb, json_pack("{s:s, s:s}", "op", "stat", "path", path),
@@ -396,7 +333,7 @@ int h_fs_remove(struct http_req *req, struct http_resp *resp, struct err *err)
 {
 	_cleanup_sandbox_ struct sandbox *sb = NULL;
 	const char *path;
-	int r = read_target(req, &sb, &path, err);
+	int r = fs_read_target(req, &sb, &path, err);
 
 	if (r == 0)
 		r = sandbox_call(sb, json_pack("{s:s, s:s}", "op", "remove", "path", path),

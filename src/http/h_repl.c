@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "http/cell.h"
+#include "http/cell_run.h"
 #include "http/command.h"
 #include "http/event_body.h"
 #include "http/handlers.h"
@@ -56,18 +57,7 @@ static const struct {
 	{"shell", "bash"},
 };
 
-struct cell_request {
-	const char *session;
-	const char *code;
-	size_t code_len;
-	int64_t timeout_ms; /* what the client asked for */
-	bool ansi;
-	bool allow_stdin;
-	bool detach;
-	json_t *env; /* borrowed */
-};
-
-static int read_language(const json_t *body, const char **ret, struct err *err)
+int cell_language(const json_t *body, const char **ret, struct err *err)
 {
 	int r = json_in_str(body, "language", LANGUAGE_BYTES_MAX, ret, err);
 
@@ -105,7 +95,7 @@ static int read_code(const json_t *body, struct cell_request *ret, struct err *e
 
 /* ---- cells ---- */
 
-static int open_cell(struct sandbox *sb, const struct cell_request *c, int client_fd,
+int cell_open(struct sandbox *sb, const struct cell_request *c, int client_fd,
 	struct link_stream **ret, struct err *err)
 {
 	_cleanup_stream_ struct link_stream *s = NULL;
@@ -177,7 +167,7 @@ static int run_cell(const struct http_req *req, struct sandbox *sb, const struct
 	_cleanup_stream_ struct link_stream *s = NULL;
 	struct cell cell;
 	json_t *ok = NULL;
-	int r = open_cell(sb, c, req->client_fd, &s, err);
+	int r = cell_open(sb, c, req->client_fd, &s, err);
 
 	cell_init(&cell, req->limits);
 	if (r == 0)
@@ -268,7 +258,7 @@ static int stream_cell(struct http_req *req, struct http_resp *resp, struct sand
 	static const struct relay_ops ops = {.on_event = on_event, .on_close = on_close};
 	struct link_stream *s;
 	struct relay *relay;
-	int r = open_cell(sb, c, req->client_fd, &s, err);
+	int r = cell_open(sb, c, req->client_fd, &s, err);
 
 	if (r < 0)
 		return r;
@@ -311,22 +301,21 @@ int h_session_run(struct http_req *req, struct http_resp *resp, struct err *err)
 
 /* ---- sessions ---- */
 
-static int create_session(struct http_req *req, struct sandbox *sb, const char *id,
-	const char *language, struct err *err)
+int cell_session(struct sandbox *sb, const char *id, const char *language, const json_t *body,
+	int client_fd, struct err *err)
 {
 	const char *cwd = NULL;
 	json_t *env = NULL;
-	int r = json_in_str(req->body, "cwd", LIMIT_PATH_BYTES, &cwd, err);
+	int r = json_in_str(body, "cwd", LIMIT_PATH_BYTES, &cwd, err);
 
 	if (r == 0)
-		r = json_in_env(req->body, "env", &env, err);
+		r = json_in_env(body, "env", &env, err);
 	if (r < 0)
 		return r;
-	r = sandbox_call(sb,
+	return sandbox_call(sb,
 		json_pack("{s:s, s:s, s:s, s:s*, s:O*}", "op", "session_create", "session", id,
 			"language", language, "cwd", cwd, "env", env),
-		CALL_TIMEOUT_MS, req->client_fd, NULL, err);
-	return r;
+		CALL_TIMEOUT_MS, client_fd, NULL, err);
 }
 
 static json_t *session_json(const struct sandbox *sb, const char *id, const char *language)
@@ -348,11 +337,11 @@ int h_session_create(struct http_req *req, struct http_resp *resp, struct err *e
 	int r = http_req_sandbox(req, &sb, err);
 
 	if (r == 0)
-		r = read_language(req->body, &language, err);
+		r = cell_language(req->body, &language, err);
 	if (r < 0)
 		return r;
 	session_id_make(id);
-	r = create_session(req, sb, id, language, err);
+	r = cell_session(sb, id, language, req->body, req->client_fd, err);
 	if (r < 0 && err->kind == ERR_UNSUPPORTED)
 		err->kind = ERR_INVALID; /* of this sandbox, not of the server */
 	return r < 0 ? r : http_resp_json(resp, 201, session_json(sb, id, language), err);
@@ -526,7 +515,7 @@ static int run_kernel(struct http_req *req, struct http_resp *resp, struct sandb
 
 	memcpy(id, lead, sizeof(lead));
 	session_id_make(id + strlen(lead));
-	r = create_session(req, sb, id, language, err);
+	r = cell_session(sb, id, language, req->body, req->client_fd, err);
 	if (r < 0)
 		return r;
 	c->session = id;
@@ -548,7 +537,7 @@ int h_repl(struct http_req *req, struct http_resp *resp, struct err *err)
 	int r = http_req_sandbox(req, &sb, err);
 
 	if (r == 0)
-		r = read_language(req->body, &language, err);
+		r = cell_language(req->body, &language, err);
 	if (r == 0)
 		r = read_code(req->body, &c, err);
 	if (r == 0 && c.allow_stdin)

@@ -35,6 +35,14 @@ extern const struct http_upload h_proxy_upload;
 /* h_exec.c */
 http_handler_fn h_exec, h_exec_stream;
 
+/* h_logs.c */
+http_handler_fn h_logs;
+
+/* h_processes.c */
+http_handler_fn h_process_list, h_process_get, h_process_wait, h_process_stream, h_process_stdin,
+	h_process_signal;
+extern const struct http_upload h_process_input;
+
 /* h_repl.c */
 http_handler_fn h_repl, h_repl_languages, h_session_create, h_session_list, h_session_run,
 	h_session_delete, h_session_input, h_session_interrupt, h_session_restart;
@@ -48,3 +56,10 @@ http_handler_fn h_template_list, h_template_get, h_template_delete;
 
 /* h_usage.c */
 http_handler_fn h_usage;
+
+/* h_watch.c */
+http_handler_fn h_fs_watch;
+
+/* h_mcp.c */
+http_handler_fn h_mcp, h_mcp_delete;
+extern const struct http_upload h_mcp_upload;

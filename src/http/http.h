@@ -17,11 +17,11 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/url.h"
 #include "core/core.h"
 #include "http/auth.h"
 #include "http/headers.h"
 #include "http/preview.h"
-#include "http/url.h"
 
 enum {
 	HTTP_PARAMS_MAX = 2,
@@ -30,6 +30,7 @@ enum {
 };
 
 struct MHD_Connection;
+struct mcp_calls;
 
 /* What a buffered answer holds at most; more is cut and said so. */
 struct http_limits {
@@ -48,6 +49,7 @@ struct http_req {
 	struct http_stats *stats;              /* borrowed */
 	const struct http_limits *limits;      /* borrowed */
 	const struct preview_key *preview_key; /* borrowed */
+	struct mcp_calls *mcp_calls;           /* borrowed */
 	const char *method;
 	char *target;       /* owned; as it came */
 	struct buf headers; /* all of them, well-formed */

@@ -9,7 +9,7 @@
 #include "base/fs.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "http/url.h"
+#include "base/url.h"
 
 enum {
 	FILE_MODE = 0600,

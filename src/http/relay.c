@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "http/command.h"
 
 /* An event of the largest size whose every character needs an escape of two. */
 #define OUT_BYTES_MAX (2 * LIMIT_EVENT_BYTES + KIB(64))
@@ -61,6 +62,8 @@ static int take_event(struct relay *r, const struct link_event *ev, struct err *
 	case LINK_DATA:
 		if (ev->channel == LINK_CH_BODY)
 			event_body_push(&r->body, ev->data, ev->len);
+		else if (r->ops->on_data)
+			n = r->ops->on_data(r, ev->channel, ev->data, ev->len, err);
 		else
 			n = emit_text(r, ev->channel, ev->data, ev->len, err);
 		break;
@@ -107,9 +110,8 @@ static int fill(struct relay *r)
 			n = sse_ping(&r->out);
 		} else if (n == -EPIPE) {
 			n = sandbox_explain(r->sb, &err);
-		} else if (n == -EREMOTEIO && err.kind == ERR_FILE_NOT_FOUND) {
-			err.kind =
-				ERR_INVALID; /* a command's `cwd` or `user`: the sandbox itself is there */
+		} else {
+			command_blame_request(n, &err);
 		}
 		if (n < 0)
 			emit_error(r, &err);
@@ -129,6 +131,8 @@ static void relay_free(void *user)
 {
 	struct relay *r = user;
 
+	if (r->ops->free_user)
+		r->ops->free_user(r->user);
 	link_stream_free(r->stream);
 	sandbox_unref(r->sb);
 	event_body_done(&r->body);

@@ -18,14 +18,20 @@
 struct relay;
 
 struct relay_ops {
+	/* DATA of stdout or stderr; NULL: told as events of these names. 0, or a negative errno with *err. */
+	int (*on_data)(struct relay *r, enum link_channel channel, const void *data, size_t len,
+		struct err *err);
 	/* An EVENT of the guest; NULL where none is expected. 0, or a negative errno with *err. */
 	int (*on_event)(struct relay *r, const json_t *event, struct err *err);
 	/* The guest's answer, after which nothing comes. The same. */
 	int (*on_close)(struct relay *r, const json_t *ok, struct err *err);
+	/* Frees `user`; may be NULL. */
+	void (*free_user)(void *user);
 };
 
 struct relay {
 	const struct relay_ops *ops;
+	void *user;                 /* owned through ops->free_user */
 	struct sandbox *sb;         /* owned reference */
 	struct link_stream *stream; /* owned */
 	int client_fd;              /* borrowed */

@@ -10,6 +10,7 @@
 
 #define SB "/v1/sandboxes/{id}"
 #define SESSION SB "/repl/sessions/{sid}"
+#define PROCESS SB "/processes/{pid}"
 
 /* The first row that fits counts. Rows without a handler are parts of the API still to be built. */
 static const struct route routes[] = {
@@ -26,6 +27,13 @@ static const struct route routes[] = {
 	{"POST", SB "/exec/stream", h_exec_stream},
 	{"*", SB "/exec/pty"},
 	{"*", SB "/exec/ws"},
+
+	{"GET", SB "/processes", h_process_list},
+	{"GET", PROCESS, h_process_get},
+	{"POST", PROCESS "/wait", h_process_wait},
+	{"GET", PROCESS "/stream", h_process_stream},
+	{"POST", PROCESS "/stdin", h_process_stdin, &h_process_input},
+	{"POST", PROCESS "/signal", h_process_signal},
 
 	{"POST", SB "/repl", h_repl},
 	{"GET", "/v1/repl/languages", h_repl_languages},
@@ -44,7 +52,7 @@ static const struct route routes[] = {
 	{"GET", SB "/fs/stat", h_fs_stat},
 	{"POST", SB "/fs/mkdir", h_fs_mkdir},
 	{"POST", SB "/fs/move", h_fs_move},
-	{"GET", SB "/fs/watch"},
+	{"GET", SB "/fs/watch", h_fs_watch},
 
 	{"POST", SB "/snapshots", h_snapshot_create},
 	{"GET", "/v1/snapshots", h_snapshot_list},
@@ -70,8 +78,8 @@ static const struct route routes[] = {
 	{"PATCH", SB "/network", h_network_patch},
 
 	{"GET", SB "/events", h_events},
-	{"*", SB "/logs"},
-	{"*", SB "/mcp"},
+	{"GET", SB "/logs", h_logs},
+	{"POST", SB "/mcp", h_mcp, &h_mcp_upload},
 	{"GET", SB "/metrics", h_usage},
 	{"GET", SB "/ports", h_ports_list},
 	{"POST", SB "/ports", h_ports_add},
@@ -92,11 +100,13 @@ static const struct route routes[] = {
 	{"GET", "/v1/me/tokens", h_tokens_list},
 	{"*", "/v1/me/tokens/*"},
 
-	{"*", "/mcp"},
+	{"POST", "/mcp", h_mcp, &h_mcp_upload},
+	{"DELETE", "/mcp", h_mcp_delete},
 	{"*", "/v1/apps/*"},
 	{"*", "/v1/databases/*"},
 	{"*", "/v1/functions/*"},
-	{"*", "/v1/mcp"},
+	{"POST", "/v1/mcp", h_mcp, &h_mcp_upload},
+	{"DELETE", "/v1/mcp", h_mcp_delete},
 	{"*", "/v1/p/{token}", h_proxy, &h_proxy_upload, .public = true}, /* access.h */
 	{"*", "/v1/preview-repos/*"},
 	{"*", "/v1/repos/*"},

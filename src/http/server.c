@@ -38,6 +38,7 @@
 #include "base/str.h"
 #include "http/json_in.h"
 #include "http/listen.h"
+#include "http/mcp_calls.h"
 #include "http/proxied.h"
 #include "http/route.h"
 #include "http/upgrades.h"
@@ -65,6 +66,7 @@ struct http_server {
 	const struct preview_key *preview_key; /* borrowed */
 	struct http_stats stats;
 	struct upgrades upgrades;
+	struct mcp_calls mcp_calls;
 	char address[HTTP_ADDRESS_SIZE];
 };
 
@@ -411,6 +413,7 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *co
 	x->req.limits = server->limits;
 	x->req.preview_key = server->preview_key;
 	x->req.stats = &server->stats;
+	x->req.mcp_calls = &server->mcp_calls;
 	x->req.conn = conn;
 	x->req.target = strdup(target);
 	if (!x->req.target)
@@ -500,6 +503,7 @@ int http_server_start(const char *listen, struct core *core, struct auth *auth,
 	server->limits = limits;
 	server->preview_key = preview_key;
 	upgrades_init(&server->upgrades);
+	mcp_calls_init(&server->mcp_calls);
 	MHD_set_panic_func(on_panic, NULL);
 	server->mhd =
 		MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
@@ -531,6 +535,7 @@ struct http_server *http_server_stop(struct http_server *server)
 	upgrades_stop(&server->upgrades);
 	MHD_stop_daemon(server->mhd);
 	upgrades_done(&server->upgrades);
+	mcp_calls_done(&server->mcp_calls);
 	free(server);
 	return NULL;
 }

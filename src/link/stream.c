@@ -196,6 +196,7 @@ static enum err_kind kind_of_guest(const char *kind)
 		{"invalid", ERR_INVALID},
 		{"not_found", ERR_FILE_NOT_FOUND},
 		{"no_session", ERR_SESSION_NOT_FOUND},
+		{"no_process", ERR_PROCESS_NOT_FOUND},
 		{"not_a_directory", ERR_INVALID},
 		{"is_a_directory", ERR_INVALID},
 		{"exists", ERR_CONFLICT},

@@ -39,6 +39,8 @@ static int read_line(struct egress_config *c, const char *word, const char *valu
 		return egress_rules_add(&p->host_deny, value, err);
 	if (strcmp(word, "resolver") == 0)
 		return add_resolver(c, value, err);
+	if (strcmp(word, "mirror") == 0 && parse_u64(value, 1, UINT16_MAX, &c->mirror_port) == 0)
+		return 0;
 	if (strcmp(word, "rate") == 0 && parse_u64(value, 0, EGRESS_RATE_MAX, &c->rate) == 0)
 		return 0;
 	return err_set(err, ERR_INVALID, -EINVAL, "\"%s %s\" is nothing that can be set", word,

@@ -8,6 +8,7 @@
  *	host-allow RULE         of the daemon
  *	host-deny RULE
  *	resolver ADDRESS        of the host, in order
+ *	mirror PORT             of 127.0.0.1: the package cache, behind GUEST_NET_MIRROR; while this daemon is connected
  *	rate BYTES              a second, both ways together; 0: as fast as it goes
  */
 #pragma once
@@ -24,6 +25,7 @@ struct egress_config {
 	struct egress_policy policy;
 	struct egress_addr resolvers[GUEST_NET_RESOLVERS_MAX];
 	size_t n_resolvers;
+	uint64_t mirror_port; /* 0: none */
 	uint64_t rate;
 };
 

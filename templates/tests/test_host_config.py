@@ -162,3 +162,34 @@ def test_collect_writes_all_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         assert (tmp_path / name).stat().st_mode & 0o077 == 0, name
     assert f'Dir::Etc::netrc "{tmp_path}/auth.conf";' in (tmp_path / "outside.conf").read_text()
     assert (tmp_path / "ca").is_dir()
+
+
+def test_an_index_in_parts() -> None:
+    assert host_config.index_of("https://me:a%40b@Index.test:8443/root/simple", "https://files.test/") == {
+        "base": "https://index.test:8443/root/simple/",
+        "host": "index.test",
+        "path": "/root/simple/",
+        "serves": ["https://index.test:8443/", "https://files.test/"],
+        "user": "me",
+        "password": "a@b",
+    }
+    assert host_config.index_of("http://registry.test")["base"] == "http://registry.test/"
+    for wrong in ("file:///srv/simple", "index.test/simple", "https:///simple"):
+        with pytest.raises(HostConfigError, match="no URL of HTTP"):
+            host_config.index_of(wrong)
+
+
+def test_indexes_are_those_of_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use_targets(
+        monkeypatch, [target("http://b.test/debian/", "x"), target("https://c.test/debian/", "x"), target("file:/d/", "x")]
+    )
+    npmrc = tmp_path / ".npmrc"
+    npmrc.write_text("; registry=https://no.test/\n@scope:registry=https://no.test/\n registry = https://npm.test/\n")
+    environ = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": "/dev/null"}
+    found = host_config.indexes(environ)
+    assert found["pypi"]["serves"] == ["https://pypi.org/", "https://files.pythonhosted.org/"]
+    assert found["npm"]["base"] == "https://npm.test/"
+    assert [source["base"] for source in found["apt"]] == ["http://b.test/debian/"]
+    found = host_config.indexes({**environ, "PIP_INDEX_URL": "https://a.test/simple", "NPM_CONFIG_REGISTRY": "http://e.test"})
+    assert found["pypi"]["serves"] == ["https://a.test/"]
+    assert found["npm"]["base"] == "http://e.test/"

@@ -140,6 +140,22 @@ def test_resume(agent: Agent) -> None:
     assert (etc / "hostname").read_text() == "b\n"
 
 
+def test_settings_of_package_managers(agent: Agent) -> None:
+    (agent.root / "run").mkdir()
+    pip, apt = agent.root / "run/pandastack-pip.conf", agent.root / "run/pandastack-apt.conf"
+    agent.link.resume(packages={"pip": "[global]\n", "apt": "x", "other": "y"})
+    assert (pip.read_text(), apt.read_text()) == ("[global]\n", "x")
+    agent.link.resume(packages={"pip": "[other]\n", "apt": 7})
+    assert (pip.read_text(), apt.read_text()) == ("[other]\n", "")
+    # What is as it was is not written again.
+    pip.write_text("the user's")
+    agent.link.resume(packages={"pip": "[other]\n", "apt": 7})
+    assert pip.read_text() == "the user's"
+    agent.link.resume()
+    assert pip.read_text() == ""
+    assert not (agent.root / "run/pandastack-other.conf").exists()
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -33,7 +33,8 @@ TEMPLATE = "code-interpreter"
 MIB = 1 << 20
 TRANSFER = 256 * MIB
 IDLE_SANDBOXES = 20
-PARTS = ["creation", "pools", "states", "warm", "transfer", "network", "idle"]
+PARTS = ["creation", "pools", "states", "warm", "transfer", "network", "packages", "idle"]
+PACKAGE = "polars"  # some 50 MB in two wheels, and not in the template
 KERNEL_SCRIPT = ROOT / "runtime" / "bench_kernel.py"
 GUEST_RUNTIME = "/usr/lib/pandastack/runtime"
 GUEST_PYTHON = "/opt/venv/bin/python"
@@ -343,6 +344,27 @@ class Bench:
         row = self.row(f"connect, {how}", "ms")
         row.values += [1000 * t for t in guest("connect", network.CONNECTS)]
         return rows[0], rows[1], row
+
+    def packages(self) -> None:
+        """The same install in one sandbox after another, with the package cache and without."""
+        with tempfile.TemporaryDirectory(prefix="pandastack-bench-") as cache:
+            for how, options in (("without a cache", []), ("through the cache", [f"--package-cache={cache}"])):
+                with self.other_daemon("--prespawn=0", *options) as d:
+                    self._install(d)  # the first fills the cache
+                    row = self.row(f"pip install {PACKAGE} in a second sandbox, {how}", "s")
+                    row.values += [self._install(d) for _ in self.times(3)]
+
+    @staticmethod
+    def _install(d: Daemon) -> float:
+        sandbox = d.create()
+        command = {"cmd": f"pip install --no-cache-dir {PACKAGE} 2>&1", "timeout_seconds": 600}
+        start = time.perf_counter()
+        answer = d.call("POST", f"{sandbox}/exec", command)
+        seconds = time.perf_counter() - start
+        if answer["exit_code"]:
+            raise BenchError(f"pip failed (does this machine reach its package index?):\n{answer['stdout']}")
+        d.call("DELETE", sandbox)
+        return seconds
 
     def idle(self) -> None:
         """What sandboxes cost that do nothing."""

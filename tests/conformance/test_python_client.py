@@ -147,6 +147,18 @@ def test_exec_stream_timeout(box: Any) -> None:
         box.exec_stream("sleep 60", timeout_seconds=1)
 
 
+def test_logs(box: Any) -> None:
+    box.exec("echo zwei é; echo err >&2")
+    assert list(box.logs(stream="stdout"))[-1] == "zwei é"
+    assert list(box.logs(stream="stderr"))[-1] == "err"
+    assert set(box.logs()) >= {"zwei é", "err"}
+    following = box.logs(stream="stdout", follow=True)
+    assert "zwei é" in following
+    box.exec("echo 'drei \u2028 …'")
+    assert next(following) == "drei \u2028 …"
+    following.close()
+
+
 def test_context(ctx: Any) -> None:
     assert ctx.run_code("x = 41").text is None
     assert ctx.run_code("x + 1").text == "42"

@@ -86,6 +86,28 @@ def test_exec_stream(run: Callable[[str], str]) -> None:
     )
 
 
+def test_logs(run: Callable[[str], str]) -> None:
+    run(
+        WITH_BOX
+        % """
+        await box.exec("echo eins; echo 'zwei é'; echo err >&2");
+        const all = async (options) => {
+          const got = [];
+          for await (const line of box.logs(options)) got.push(line);
+          return got;
+        };
+        assert.deepEqual(await all({ stream: "stdout" }), ["eins", "zwei é"]);
+        assert.deepEqual((await all()).sort(), ["eins", "err", "zwei é"]);
+        const following = box.logs({ stream: "stdout", follow: true });
+        const next = async () => (await following.next()).value;
+        assert.deepEqual([await next(), await next()], ["eins", "zwei é"]);
+        await box.exec("echo drei");
+        assert.equal(await next(), "drei");
+        await following.return();
+        """
+    )
+
+
 def test_context(run: Callable[[str], str]) -> None:
     run(
         WITH_CONTEXT

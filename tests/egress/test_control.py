@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -13,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from egress.frames import Wire, tcp
-from egress.helper import Helper, Start, config, program
+from egress.helper import NAMESERVERS, Helper, Start, config, program
 from egress.net import attempt
 from egress.test_frames import handshake
 from egress.test_policy import REFUSED
@@ -36,6 +37,35 @@ def test_another_daemon(start: Start) -> None:
         third = helper.connect()
         assert third.stats()["denied"] == 1
         third.close()
+
+
+def test_the_package_cache(start: Start) -> None:
+    """One port of this machine's loopback, behind the first resolver's address, for as long as its daemon is connected."""
+    cache, with_cache = NAMESERVERS[0], config() + f"mirror {ECHO}\n"
+    guest, helper = start()
+    forbids: list[Callable[[], None]] = [lambda: helper.control.set(config()), helper.control.close]
+    for forbid in forbids:
+        assert attempt(lambda: guest.connect(cache, 80)) == REFUSED
+        helper.control.set(with_cache)
+        with guest.connect(cache, 80) as s:
+            s.sendall(b"x")
+            assert s.recv(1) == b"x"
+            assert attempt(lambda: guest.connect(cache, ECHO)) == REFUSED
+            assert attempt(lambda: guest.connect(cache, 81)) == REFUSED
+            forbid()
+            with pytest.raises(ConnectionResetError):
+                s.recv(1)
+    # The next daemon has another port.
+    control = helper.connect()
+    assert attempt(lambda: guest.connect(cache, 80)) == REFUSED
+    control.set(with_cache)
+    assert attempt(lambda: guest.connect(cache, 80)) == "none"
+    # A share of its connections, and no more.
+    with contextlib.ExitStack() as stack:
+        for _ in range(64):
+            stack.enter_context(guest.connect(cache, 80))
+        assert attempt(lambda: guest.connect(cache, 80)) == REFUSED
+    control.close()
 
 
 def test_no_daemon(start: Start) -> None:

@@ -77,6 +77,7 @@ def test_descriptors(jailed: Helper) -> None:
     assert len(links) == 3 + 4 + 2
 
 
+@plain
 def test_limits(jailed: Helper) -> None:
     lines = Path(f"/proc/{jailed.pid}/limits").read_text().splitlines()[1:]
     hard = {line[:26].strip(): line[26:].split()[1] for line in lines}

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import random
 import select
-from collections.abc import Callable, Iterable
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
 from egress.frames import ACK, PSH, SYN, TCP, Wire, arp, echo, ethernet, tcp, udp
-from egress.helper import FRAME_MAX, GATEWAY, NAMESERVERS, Helper, is_sanitized
+from egress.helper import FRAME_MAX, GATEWAY, NAMESERVERS, Helper, config, is_sanitized
 from egress.hosts import addresses, question
 from egress.test_frames import handshake
+from egress.test_reach import linger_reset
 from egress.world import ECHO, OTHER, PRIVATE, WEB, World
 
 MEMORY_MAX = 128 << 20
@@ -149,6 +152,45 @@ def test_a_stream_with_holes(helper: Callable[..., Helper]) -> None:
     else:
         assert works(wire)
     assert highest < MEMORY_MAX
+
+
+@pytest.fixture
+def small_buffers(world: World) -> Iterator[None]:
+    """The machine's sockets send little and take much."""
+    names = ("tcp_wmem", "tcp_rmem")
+    saved = world.machine.call(lambda: {name: Path("/proc/sys/net/ipv4", name).read_text() for name in names})
+    world.machine.write("ipv4/tcp_wmem", "4096 16384 65536")
+    world.machine.write("ipv4/tcp_rmem", "4096 1048576 4194304")
+    yield
+    for name, value in saved.items():
+        world.machine.write(f"ipv4/{name}", value)
+
+
+def test_a_reset_into_full_buffers(helper: Callable[..., Helper], world: World, small_buffers: None) -> None:
+    """Neither side takes anything more when the host ends it: libslirp, told to read what it has no room for, would abort."""
+    h = helper(rate=1024)
+    wire = Wire(h)
+    with world.internet.listen(WEB) as listener:
+        port = listener.getsockname()[1]
+        ours, theirs = handshake(wire, WEB, port, window=0)
+        far, _ = listener.accept()
+        # This uses up the rate for a minute: nothing is read from the host, whose bytes then come all at once.
+        wire.send(tcp(WEB, port, PSH | ACK, sequence=ours, ack=theirs, window=0, data=bytes(60000)))
+        ours += 60000
+        far.send(bytes(400000))
+        h.control.set(config())
+        while True:
+            wire.send(tcp(WEB, port, PSH | ACK, sequence=ours, ack=theirs, window=0, data=bytes(20000)))
+            ours += 20000
+            answer = wire.receive()
+            while answer.protocol != TCP or struct.unpack_from("!I", answer.body, 8)[0] != ours:
+                answer = wire.receive()
+            if struct.unpack_from("!H", answer.body, 14)[0] < 20000:
+                break
+        linger_reset(far)
+    h.control.stats()
+    drain(wire)
+    assert works(wire)
 
 
 def test_a_guest_that_does_not_listen(helper: Callable[..., Helper], world: World) -> None:

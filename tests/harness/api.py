@@ -204,9 +204,17 @@ class Sandbox:
         """What it takes of the host, and how its guest is."""
         return cast(Json, self.api.call("GET", f"{self.path}/metrics"))
 
+    def logs(self, **query: Any) -> str:
+        """What its commands, or its console, have said."""
+        response = self.api.request("GET", f"{self.path}/logs", params=query)
+        if response.status_code != 200:
+            raise ApiError(response)
+        assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
+        return response.content.decode()
+
     @contextlib.contextmanager
     def follow(self, what: str, **query: Any) -> Iterator[Iterator[Event]]:
-        """One of its streams ("events") as it goes on; leaving the block closes the connection."""
+        """One of its streams ("events", "logs", "fs/watch") as it goes on; leaving the block closes it."""
         response = self.api.request("GET", f"{self.path}/{what}", params=query, stream=True)
         with response:
             if response.status_code != 200:
@@ -235,6 +243,15 @@ class Sandbox:
                 raise ApiError(response)
             assert response.headers["Content-Type"].startswith("text/event-stream")
             yield events_of(response)
+
+    def start(self, cmd: str, **body: Any) -> Process:
+        """A command in the background."""
+        body = {"cmd": cmd, "background": True, **body}
+        return Process(self, self.api.call("POST", f"{self.path}/exec", want=201, json=body))
+
+    def processes(self) -> dict[int, Json]:
+        """Its commands in the background, by id."""
+        return {p["id"]: p for p in self.api.call("GET", f"{self.path}/processes")}
 
     def mount_tmpfs(self, path: str, size: str) -> None:
         """A small file system of its own at `path`."""
@@ -360,3 +377,45 @@ class Session:
         """End it if it and its sandbox are still there."""
         with contextlib.suppress(requests.RequestException):
             self.api.request("DELETE", self.path)
+
+
+class Process:
+    """A command in the background."""
+
+    def __init__(self, sandbox: Sandbox, created: Json) -> None:
+        self.sandbox = sandbox
+        self.api = sandbox.api
+        self.created = created
+        self.id = int(created["id"])
+        self.path = f"{sandbox.path}/processes/{self.id}"
+
+    def info(self) -> Json:
+        """What the API says about it now."""
+        return cast(Json, self.api.call("GET", self.path))
+
+    def wait(self, **query: Any) -> Json:
+        """The same once it has ended, or after a while."""
+        return cast(Json, self.api.call("POST", f"{self.path}/wait", params=query))
+
+    def signal(self, sig: int | str) -> None:
+        """Send it one."""
+        self.api.call("POST", f"{self.path}/signal", want=204, json={"signal": sig})
+
+    def write(self, data: bytes, **query: Any) -> int:
+        """To its stdin; the bytes that it took."""
+        return int(self.api.call("POST", f"{self.path}/stdin", params=query, data=data)["bytes"])
+
+    @contextlib.contextmanager
+    def stream(self) -> Iterator[Iterator[Event]]:
+        """What it writes, from the beginning; leaving the block closes the connection."""
+        response = self.api.request("GET", f"{self.path}/stream", stream=True)
+        with response:
+            if response.status_code != 200:
+                raise ApiError(response)
+            assert response.headers["Content-Type"].startswith("text/event-stream")
+            yield events_of(response)
+
+    def output(self) -> str:
+        """All of its stdout, to its end."""
+        with self.stream() as events:
+            return "".join(e.data["chunk"] for e in events if e.name == "stdout")

@@ -25,6 +25,8 @@ ROUTES = [
     ("GET", "/v1/me"),
     ("GET", "/v1/volumes"),
     ("POST", "/mcp"),
+    ("DELETE", "/mcp"),
+    ("POST", "/v1/sandboxes/x/mcp"),
 ]
 
 

@@ -176,6 +176,49 @@ def test_sandbox_exec(cli: Cli, box: Sandbox) -> None:
     assert "timeout" in late.stderr
 
 
+def test_what_goes_on_in_a_sandbox(cli: Cli, sandbox: Callable[..., Sandbox]) -> None:
+    s = sandbox("base")
+    number = cli.ok("sandbox", "exec", s.id, "--detach", "--", "echo up; sleep 1000").strip()
+    assert json.loads(cli.ok("sandbox", "exec", s.id, "-d", "--json", "--", "true"))["id"] == int(number) + 1
+    assert cli.run("sandbox", "exec", s.id, "-d", "--cwd", "/no/such", "--", "true").returncode == 2
+    row = next(r.split("\t") for r in cli.ok("sandbox", "ps", s.id).splitlines() if r.startswith(f"{number}\t"))
+    assert row[2:4] == ["running", "-"]
+    assert row[-1] == "echo up; sleep 1000"
+    assert cli.json("sandbox", "ps", s.id)[0]["id"] == int(number)
+
+    cli.ok("sandbox", "exec", s.id, "--", "echo one; echo two >&2")
+    assert sorted(cli.ok("sandbox", "logs", s.id).splitlines()) == ["one", "two", "up"]
+    assert cli.ok("sandbox", "logs", s.id, "--stream", "stdout", "-n", "1") == "one\n"
+    assert cli.run("sandbox", "logs", s.id, "--stream", "nonsense").returncode == 2
+    assert cli.run("sandbox", "logs", s.id, "--tail", "many").returncode == 2
+    following = cli.popen("sandbox", "logs", s.id, "-f", "--tail", "1", "--stream", "stdout")
+    assert following.stdout is not None
+    assert following.stdout.readline() == "one\n"
+    cli.ok("sandbox", "exec", s.id, "--", "echo three")
+    assert following.stdout.readline() == "three\n"
+    following.send_signal(signal.SIGINT)
+    assert following.wait(SECONDS) != 0
+
+    s.pause()
+    events = cli.ok("sandbox", "events", s.id).splitlines()
+    assert [e.split()[1] for e in events] == ["sandbox.running", "sandbox.paused"]
+    assert cli.json("sandbox", "events", s.id, "-n", "1")[0]["type"] == "sandbox.paused"
+    plain = cli.popen("sandbox", "events", s.id, "-f")
+    for_programs = cli.popen("sandbox", "events", s.id, "--follow", "--tail", "1", "--json")
+    assert plain.stdout is not None
+    assert for_programs.stdout is not None
+    assert [plain.stdout.readline().split()[1] for _ in range(2)] == ["sandbox.running", "sandbox.paused"]
+    assert json.loads(for_programs.stdout.readline())["type"] == "sandbox.paused"
+    s.delete()
+    out, err = plain.communicate(timeout=SECONDS)
+    assert (plain.returncode, err) == (0, "")
+    assert [line.split()[1] for line in out.splitlines()] == ["sandbox.deleted"]
+    out, err = for_programs.communicate(timeout=SECONDS)
+    assert (for_programs.returncode, err) == (0, "")
+    assert [json.loads(line)["type"] for line in out.splitlines()] == ["sandbox.deleted"]
+    assert cli.run("sandbox", "events", s.id).returncode == 3
+
+
 def test_sandbox_cp(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     data = os.urandom(3_000_000)
     (tmp_path / "up.bin").write_bytes(data)

@@ -298,11 +298,13 @@ def helpers_of(pid: int) -> list[int]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: helpers hide their descriptors")
 def test_a_helper_that_dies(open_daemon: Daemon, server: Server, own_address: str) -> None:
-    """It is replaced; it ends with its machine."""
+    """It begins with the first frame; it is replaced; it ends with its machine."""
     s = open_daemon.api.create("code-interpreter")
     k = s.session()
     url = f"http://{own_address}:{server.port}/"
     pid = s.metrics()["pid"]
+    assert helpers_of(pid) == []
+    assert tries(s, (own_address, server.port)) == ["reached"]
     (helper,) = helpers_of(pid)
     os.kill(helper, 9)
     fetch = f"""

@@ -36,6 +36,7 @@ def test_without_keep_nothing_is_left(make_daemon: MakeDaemon) -> None:
         "forks",
         "lock",
         "pool",
+        "preview.key",
         "registry.db",
         "registry.db-wal",
         "registry.db-shm",

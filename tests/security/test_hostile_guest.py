@@ -144,6 +144,36 @@ def test_answers_of_the_wrong_shape(daemon: Daemon, sandbox: Make) -> None:
     assert daemon.api.call("GET", "/healthz")["status"] == "ok"
 
 
+def test_lies_to_those_who_look_on(daemon: Daemon, sandbox: Make) -> None:
+    """Who follows logs, a folder or a process is told what makes sense, and nothing else."""
+    lies = [
+        b'{"live":7,"missed":"x","events":7}',
+        b'{"live":null,"missed":[],"events":[7,[],{},{"type":7,"path":"p"},{"type":"create","path":7}]}',
+        b'{"events":[{"type":"error","path":"p"},{"type":"exit\\ndata: x","path":"p"}]}',
+        b'{"live":true}',
+    ]
+    end = b'{"ok":{"exit_code":"x","signal":[],"duration_ms":{},"timed_out":7}}'
+    everywhere = "for n in range(1, 40):\n    "
+    s = sandbox()
+    s.mkdir("/tmp/w")
+    p = s.start("exec sleep 1000")
+    with (
+        s.follow("logs", follow=1) as logs,
+        s.follow("fs/watch", path="/tmp/w") as changes,
+        p.stream() as output,
+    ):
+        s.write("/tmp/attack.py", SPEAK + everywhere + f"say(b''.join(frame(4, n, lie) for lie in {lies!r}))")
+        s.output("python3 /tmp/attack.py")
+        s.output("touch /tmp/w/x; echo out")
+        assert next(changes).data == {"path": "x", "is_dir": False, "seq": 0}
+        assert next(logs).data == {"line": "out\n", "seq": 0}
+        s.write("/tmp/attack.py", SPEAK + everywhere + f"say(frame(7, n, {end!r}))")
+        assert s.exec("python3 /tmp/attack.py")["exit_code"] == -1
+        assert [(e.name, e.data["exit_code"], e.data["timed_out"]) for e in output] == [("exit", -1, False)]
+        assert list(logs) == []
+    assert daemon.api.call("GET", "/healthz")["status"] == "ok"
+
+
 @pytest.mark.parametrize(("call", "status"), [("snapshots", 201), ("resume", 204)])
 def test_nonsense_while_it_goes_on(
     make_daemon: Callable[..., Daemon], tmp_path: Path, call: str, status: int

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "base/bell.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "core/event_log.h"
@@ -223,7 +222,7 @@ static void test_no_folder(void **state)
 static void test_follow(void **state)
 {
 	struct event_log *log = event_log_new(*state);
-	struct event_follower f, g;
+	struct follower f, g;
 	bool closed = true;
 
 	assert_int_equal(event_log_follow(log, &f, NULL), 0);
@@ -259,7 +258,7 @@ static void test_threads(void **state)
 {
 	struct event_log *log = event_log_new(*state);
 	pthread_t threads[WRITERS];
-	struct event_follower f;
+	struct follower f;
 	int64_t after_ms = -1;
 	int seen[EACH] = {0}, total = 0;
 

@@ -12,7 +12,7 @@
 
 /* %s: name, then more keys. */
 #define MANIFEST \
-	"{\"format\": 3, \"name\": \"%s\", \"version\": \"00ff\", \"sources\": \"aa\", \"description\": \"A test\"," \
+	"{\"format\": 4, \"name\": \"%s\", \"version\": \"00ff\", \"sources\": \"aa\", \"description\": \"A test\"," \
 	" \"engine\": \"qemu\", \"engine_version\": \"7.2.22\", \"accel\": \"tcg\"," \
 	" \"cpu_model\": \"Haswell\", \"cpus\": 1, \"memory_bytes\": 536870912," \
 	" \"size_bytes\": 1, \"disk_bytes\": 2, \"built_ms\": 3%s}"
@@ -159,7 +159,7 @@ static void test_stale(void **state)
 	struct template_set *set = open_set(*state);
 
 	refused(*state, set, "{\"format\": 0, \"name\": \"base\"}");
-	refused(*state, set, "{\"format\": 4, \"name\": \"base\"}");
+	refused(*state, set, "{\"format\": 5, \"name\": \"base\"}");
 	template_set_free(set);
 }
 

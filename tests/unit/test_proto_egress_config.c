@@ -29,6 +29,7 @@ static void test_all(void **state)
 					     "resolver 192.0.2.1\n"
 					     "resolver 2001:db8::53\n"
 					     "resolver 192.0.2.2\n"
+					     "mirror 3141\n"
 					     "rate 1048576\n",
 				 &c, &err),
 		0);
@@ -42,6 +43,7 @@ static void test_all(void **state)
 	assert_int_equal(c.n_resolvers, 2);
 	egress_addr_text(&c.resolvers[1], text);
 	assert_string_equal(text, "192.0.2.2");
+	assert_int_equal(c.mirror_port, 3141);
 	assert_int_equal(c.rate, 1048576);
 	egress_config_done(&c);
 	assert_int_equal(c.n_resolvers, 0);
@@ -54,6 +56,7 @@ static void test_least(void **state)
 
 	assert_int_equal(egress_config_parse("internet no", &c, NULL), 0);
 	assert_false(c.policy.internet);
+	assert_int_equal(c.mirror_port, 0);
 	assert_int_equal(c.rate, 0);
 	assert_int_equal(egress_config_parse("", &c, NULL), 0);
 	egress_config_done(&c);
@@ -90,6 +93,8 @@ static void test_refused(void **state)
 		{"host-allow :", "ports are written as"},
 		{"host-deny 1.2.3.4:99999", "ports are written as"},
 		{"resolver localhost", "\"localhost\" is no address"},
+		{"mirror 0", "nothing that can be set"},
+		{"mirror 65536", "nothing that can be set"},
 		{"rate -1", "nothing that can be set"},
 		{"rate 1k", "nothing that can be set"},
 		{"rate 1099511627777", "nothing that can be set"},

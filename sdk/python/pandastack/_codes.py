@@ -13,6 +13,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "template.not_found": 404,
     "template.unknown": 400,
     "session.not_found": 404,
+    "process.not_found": 404,
     "file.not_found": 404,
     "snapshot.not_found": 404,
     "request.method": 405,

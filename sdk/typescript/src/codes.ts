@@ -10,6 +10,7 @@ export const statusOfCode = {
   "template.not_found": 404,
   "template.unknown": 400,
   "session.not_found": 404,
+  "process.not_found": 404,
   "file.not_found": 404,
   "snapshot.not_found": 404,
   "request.method": 405,

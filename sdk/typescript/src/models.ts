@@ -27,7 +27,7 @@ export interface SandboxInfo {
   fromSnapshot?: string;
   createdAt?: string;
   network?: Network;
-  /** Put off by every call but those that only look: lists, events, metrics; not there for a persistent one */
+  /** Put off by every call but those that only look: lists, events, metrics, the console; not there for a persistent one */
   expiresAt?: string;
 }
 

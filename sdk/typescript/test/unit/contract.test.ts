@@ -39,6 +39,24 @@ const NOT_OURS = [
   "POST /v1/sandboxes/{id}/start",
   "POST /v1/sandboxes/{id}/stop",
   "POST /v1/snapshots/import",
+  // Clients of the Model Context Protocol have libraries of their own (docs/mcp.md).
+  "POST /mcp",
+  "DELETE /mcp",
+  "POST /v1/mcp",
+  "DELETE /v1/mcp",
+  "POST /v1/sandboxes/{id}/mcp",
+];
+
+/** What the daemon has and the SDK not yet. */
+const NOT_YET = [
+  "GET /v1/sandboxes/{id}/fs/watch",
+  "GET /v1/sandboxes/{id}/logs",
+  "GET /v1/sandboxes/{id}/processes",
+  "GET /v1/sandboxes/{id}/processes/{pid}",
+  "GET /v1/sandboxes/{id}/processes/{pid}/stream",
+  "POST /v1/sandboxes/{id}/processes/{pid}/signal",
+  "POST /v1/sandboxes/{id}/processes/{pid}/stdin",
+  "POST /v1/sandboxes/{id}/processes/{pid}/wait",
 ];
 
 function resolve<T>(value: T & { $ref?: string }): T {
@@ -181,8 +199,8 @@ function check(request: Request): string {
 test("all that is sent is in the contract, and all of the contract is called", () => {
   const called = new Set(server.requests.map(check));
   const left = routes.map((route) => route.name).filter((name) => !called.has(name));
-  expect(left.filter((name) => !NOT_OURS.includes(name))).toEqual([]);
-  expect(NOT_OURS.filter((name) => called.has(name))).toEqual([]);
+  expect(left.filter((name) => ![...NOT_OURS, ...NOT_YET].includes(name))).toEqual([]);
+  expect([...NOT_OURS, ...NOT_YET].filter((name) => called.has(name))).toEqual([]);
 });
 
 test("keys that are data are sent as they are", () => {

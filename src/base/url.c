@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The target of a request in parts, percent-decoded (RFC 3986). */
-#include "http/url.h"
+#include "base/url.h"
 
 #include <errno.h>
 #include <string.h>
