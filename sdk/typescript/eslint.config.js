@@ -2,7 +2,7 @@
 import tseslint from "typescript-eslint";
 
 export default tseslint.config(
-  { ignores: ["dist", "node_modules", "src/generated.ts", "**/*.mjs", "**/*.d.mts", "*.js"] },
+  { ignores: ["dist", "node_modules", "**/*.mjs", "**/*.d.mts", "*.js"] },
   tseslint.configs.strictTypeChecked,
   tseslint.configs.stylisticTypeChecked,
   {

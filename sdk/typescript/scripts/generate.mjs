@@ -19,6 +19,7 @@ const INTERFACES = {
   NetworkState: "NetworkState",
   SandboxEvent: "Event",
   Metrics: "Metrics",
+  ProcessInfo: "Process",
   ExecResult: "ExecResult",
   CellResult: "CellResult",
   Port: "Port",

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands in a sandbox, run to their end.
+// Commands in a sandbox: run to their end, or left to go on by themselves.
 import type { CallOptions, Client } from "./client.js";
 import { CommandError } from "./errors.js";
-import type { ExecResult } from "./models.js";
-import { fromWire, toWire } from "./names.js";
+import type { ExecResult, ProcessInfo } from "./models.js";
+import { fromWire, listFromWire, toWire } from "./names.js";
 import { Outputs } from "./output.js";
+import type { ServerEvent } from "./sse.js";
 import { follow, type OutputCallbacks } from "./stream.js";
 
 export interface CommandOptions extends CallOptions {
@@ -12,7 +13,7 @@ export interface CommandOptions extends CallOptions {
   /** Variables beside the sandbox's own. */
   env?: Record<string, string> | undefined;
   user?: string | undefined;
-  /** After that it is killed with all that it started; 600 without it. */
+  /** After that it is killed with all that it started. Without it, exec() ends after 600; what is started has no limit. */
   timeoutSeconds?: number | undefined;
 }
 
@@ -23,9 +24,91 @@ export interface ExecOptions extends CommandOptions, OutputCallbacks {
   check?: boolean | undefined;
 }
 
+export interface StartOptions extends CommandOptions {
+  /** Leave its stdin open, for write(). */
+  stdin?: boolean | undefined;
+}
+
+export interface StreamOptions extends CallOptions, OutputCallbacks {
+  /** Hears, where it happens, of bytes that are lost: only the last 256 KiB are kept. */
+  onLost?: ((bytes: number) => unknown) | undefined;
+}
+
 function execResult(output: Outputs, exit: Record<string, unknown>): ExecResult {
   const { seq: _, error: __, code: ___, ...answer } = output.answer(exit);
   return fromWire({ exit_code: -1, timed_out: false, ...answer });
+}
+
+/** How long one request waits for the end of a process; then the next one does. */
+const WAIT_SECONDS = 60;
+/** What its answer may take. */
+const WAIT_MS = 90_000;
+
+/** A command in the background. */
+export class Process {
+  #info: ProcessInfo;
+  readonly id: number;
+  readonly #path: string;
+
+  constructor(
+    readonly client: Client,
+    processes: string,
+    info: ProcessInfo,
+  ) {
+    this.#info = info;
+    this.id = info.id;
+    this.#path = `${processes}/${info.id}`;
+  }
+
+  /** What the server said of it: at its start, in a list, or at the last wait() or refresh(). */
+  get info(): Readonly<ProcessInfo> {
+    return this.#info;
+  }
+
+  /** Asks the server anew. */
+  async refresh(options: CallOptions = {}): Promise<this> {
+    this.#info = fromWire(await this.client.json("GET", this.#path, options));
+    return this;
+  }
+
+  /** Waits until it has ended, for so many seconds at most; its exit code, undefined if it still runs. */
+  async wait(options: CallOptions & { seconds?: number | undefined } = {}): Promise<number | undefined> {
+    const { seconds = Infinity, ...call } = options;
+    for (let left = seconds; ; left -= WAIT_SECONDS) {
+      const query = { timeout_seconds: Math.ceil(Math.min(left, WAIT_SECONDS)) };
+      const request = { query, repeatable: true, timeoutMs: WAIT_MS, ...call };
+      this.#info = fromWire(await this.client.json("POST", `${this.#path}/wait`, request));
+      if (this.#info.status === "exited" || left <= WAIT_SECONDS) return this.#info.exitCode;
+    }
+  }
+
+  /** Hears what it has written, as far as that is kept, and what it writes, until it ends; its exit code. */
+  async stream(options: StreamOptions = {}): Promise<number> {
+    const output = new Outputs();
+    const finish = (exit: Record<string, unknown>) => execResult(output, exit);
+    const onEvent = ({ name, data }: ServerEvent) => name === "truncated" && options.onLost?.(Number(data["bytes"]));
+    const followed = { ...options, output, finish, onEvent };
+    return (await follow(this.client, "GET", `${this.#path}/stream`, followed)).exitCode;
+  }
+
+  /** Writes to its stdin, which `stdin` has left open; with `eof` it ends there. */
+  async write(
+    data: string | Uint8Array<ArrayBuffer>,
+    { eof, ...call }: CallOptions & { eof?: boolean | undefined } = {},
+  ): Promise<void> {
+    const headers = { "content-type": "application/octet-stream" };
+    await this.client.send("POST", `${this.#path}/stdin`, { query: { eof }, headers, body: data, ...call });
+  }
+
+  /** Sends a signal, by its number or its name ("INT"), to its process group. */
+  async sendSignal(signal: string | number, options: CallOptions = {}): Promise<void> {
+    await this.client.send("POST", `${this.#path}/signal`, { json: { signal }, ...options });
+  }
+
+  /** Ends it at once, with all that it started. */
+  async kill(options: CallOptions = {}): Promise<void> {
+    await this.sendSignal("KILL", options);
+  }
 }
 
 /** Commands: `sandbox.commands`. */
@@ -51,5 +134,22 @@ export class Commands {
     const said = (result.stderr.trim() || result.stdout.trim()).slice(-2000);
     const message = `exit code ${result.exitCode}: ${cmd}\n${said}`.trimEnd();
     throw new CommandError(message, result.exitCode, { details: result });
+  }
+
+  /** Starts a command (for `sh -c`) and leaves it running. */
+  async start(cmd: string, options: StartOptions = {}): Promise<Process> {
+    const { cwd, env, stdin, user, timeoutSeconds, ...call } = options;
+    const json = toWire({ cmd, background: true, cwd, env, stdin, user, timeoutSeconds });
+    return this.#process(fromWire(await this.client.json("POST", `${this.sandbox}/exec`, { json, ...call })));
+  }
+
+  /** Those that run, and the last ones that ended. */
+  async list(options: CallOptions = {}): Promise<Process[]> {
+    const answer = await this.client.json("GET", `${this.sandbox}/processes`, options);
+    return listFromWire<ProcessInfo>(answer).map((info) => this.#process(info));
+  }
+
+  #process(info: ProcessInfo): Process {
+    return new Process(this.client, `${this.sandbox}/processes`, info);
   }
 }

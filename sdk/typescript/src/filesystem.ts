@@ -4,7 +4,28 @@ import type { CallOptions, Client } from "./client.js";
 import { NotFoundError } from "./errors.js";
 import type { FileInfo } from "./models.js";
 import { fromWire, jsonObject, listFromWire } from "./names.js";
+import type { ServerEvent } from "./sse.js";
 import { bodyOf, counted, writeTo, type ProgressOptions, type Source, type Target } from "./transfer.js";
+
+/** A change in a folder. */
+export interface FileEvent {
+  /** overflow: changes were lost, or (with a path) what is in that folder is not watched, for there are too many. */
+  type: "create" | "write" | "remove" | "rename" | "chmod" | "overflow";
+  /** From the folder on; empty: the folder itself. */
+  path: string;
+  isDir: boolean;
+  /** The new name. */
+  to?: string;
+}
+
+export interface WatchOptions extends CallOptions {
+  recursive?: boolean | undefined;
+}
+
+function change({ name, data }: ServerEvent): FileEvent {
+  const { seq: _, ...facts } = data;
+  return fromWire({ type: name, ...facts });
+}
 
 export class Filesystem {
   readonly #path: string;
@@ -82,5 +103,11 @@ export class Filesystem {
 
   async move(from: string, to: string, options: CallOptions = {}): Promise<void> {
     await this.client.send("POST", `${this.#path}/move`, { ...options, json: { from, to } });
+  }
+
+  /** What changes in a folder from now on, until that is gone; with `recursive` also in those that are in it. */
+  watch(path: string, options: WatchOptions = {}): Promise<AsyncGenerator<FileEvent, void>> {
+    const { recursive, ...call } = options;
+    return this.client.events(`${this.#path}/watch`, { query: { path, recursive }, ...call }, change);
   }
 }

@@ -2,7 +2,7 @@
 // What the package has for its users.
 export { Client } from "./client.js";
 export type * from "./client.js";
-export { Commands } from "./commands.js";
+export { Commands, Process } from "./commands.js";
 export type * from "./commands.js";
 export type { ClientOptions } from "./config.js";
 export { CodeContext } from "./context.js";

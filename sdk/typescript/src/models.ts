@@ -141,6 +141,26 @@ export interface Metrics {
   };
 }
 
+export interface ProcessInfo {
+  /** Rising, never used again; copies of the sandbox have the same */
+  id: number;
+  /** In the guest */
+  pid: number;
+  /** The first 256 bytes */
+  cmd: string;
+  status: "running" | "exited";
+  /** Whether it can be written */
+  stdin: boolean;
+  startedAt: string;
+  /** That it has written */
+  outputBytes: number;
+  /** Once it has ended: 128 + the signal that ended it, 124 at its time limit */
+  exitCode?: number;
+  signal?: number;
+  timedOut?: boolean;
+  durationMs?: number;
+}
+
 export interface ExecResult {
   /** At most 1 MiB; bytes that are not UTF-8 become U+FFFD */
   stdout: string;

@@ -22,6 +22,7 @@ import type {
 import { fromWire, jsonObject, listFromWire, toWire } from "./names.js";
 import { asyncDispose } from "./platform.js";
 import { Pty, type PtyOptions } from "./pty.js";
+import { text } from "./stream.js";
 
 /** For calls that need no sandbox: where to send them. The sandbox keeps to it. */
 export interface ConnectOptions extends ClientOptions {
@@ -84,6 +85,13 @@ export interface PreviewOptions extends CallOptions {
   ttlSeconds?: number | undefined;
   /** Only these, and what is below them; without it all. */
   paths?: string[] | undefined;
+}
+
+export interface LogOptions extends CallOptions {
+  /** Both of what commands write, without it; or the console of the machine. */
+  stream?: "both" | "stdout" | "stderr" | "console" | undefined;
+  /** Only the last lines. */
+  tail?: number | undefined;
 }
 
 export interface ForkOptions extends CallOptions {
@@ -362,6 +370,20 @@ export class Sandbox {
   followEvents({ tail, since, ...call }: EventOptions = {}): Promise<AsyncGenerator<SandboxEvent, void>> {
     const options = { query: { tail, since, follow: true }, ...call };
     return this.client.events(`${this.#path}/events`, options, ({ data }) => fromWire(data));
+  }
+
+  /** The lines that its commands have written. */
+  async logs({ stream, tail, ...call }: LogOptions = {}): Promise<string[]> {
+    const reply = await this.client.request("GET", `${this.#path}/logs`, { query: { stream, tail }, ...call });
+    const lines = (await reply.text()).split("\n");
+    if (lines.at(-1) === "") lines.pop(); // the last line may be without its end
+    return lines;
+  }
+
+  /** The same, then each line as it is whole; one of more than 16 KiB comes in parts. */
+  followLogs({ stream, tail, ...call }: LogOptions = {}): Promise<AsyncGenerator<string, void>> {
+    const options = { query: { stream, tail, follow: true }, ...call };
+    return this.client.events(`${this.#path}/logs`, options, ({ data }) => text(data["line"]).replace(/\n$/, ""));
   }
 
   // ---- its life ----

@@ -73,6 +73,27 @@ test("an upload that is given up leaves nothing", async () => {
   expect(await fs.exists("/tmp/half")).toBe(false);
 });
 
+test("what changes in a folder", async () => {
+  await fs.mkdir("/workspace/watched/in");
+  const changes = await fs.watch("/workspace/watched", { recursive: true });
+  await fs.write("/workspace/watched/in/é", "x");
+  await fs.move("/workspace/watched/in/é", "/workspace/watched/b");
+  await fs.remove("/workspace/watched/b");
+  const seen = [];
+  for await (const change of changes) {
+    seen.push(change);
+    if (change.type === "remove") break;
+  }
+  expect(seen.at(-1)).toEqual({ type: "remove", path: "b", isDir: false });
+  expect(seen).toContainEqual({ type: "rename", path: "in/é", isDir: false, to: "b" });
+  const ended = await fs.watch("/workspace/watched");
+  await fs.remove("/workspace/watched");
+  const last = [];
+  for await (const { type, path } of ended) last.push(`${type} ${path}`);
+  expect(last).toEqual(["remove in", "remove "]);
+  await expect(fs.watch("/no/such")).rejects.toThrow(NotFoundError);
+});
+
 test("what can't be", async () => {
   await expect(fs.read("/no/such")).rejects.toThrow(NotFoundError);
   await expect(fs.list("/no/such")).rejects.toThrow(NotFoundError);

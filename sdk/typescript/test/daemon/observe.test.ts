@@ -46,3 +46,21 @@ test("its events", async () => {
   expect((await followed.next()).value).toEqual(second);
   await followed.return(undefined);
 });
+
+test("its logs", async () => {
+  const sandbox = await make();
+  await sandbox.exec("echo one; echo two >&2; echo é");
+  expect((await sandbox.logs()).sort()).toEqual(["one", "two", "é"]);
+  expect(await sandbox.logs({ stream: "stdout", tail: 1 })).toEqual(["é"]);
+  const lines = [];
+  for await (const line of await sandbox.followLogs({ stream: "stdout" })) {
+    if (lines.push(line) === 2) await sandbox.exec("echo three");
+    if (line === "three") break;
+  }
+  expect(lines).toEqual(["one", "é", "three"]);
+  await sandbox.exec("echo from the console >/dev/console; printf 'no end'");
+  expect(await sandbox.logs({ tail: 1 })).toEqual(["no end"]);
+  const said = "from the console\r"; // a terminal's line ends in two characters
+  for await (const line of await sandbox.followLogs({ stream: "console" })) if (line === said) break;
+  expect(await sandbox.logs({ stream: "console" })).toContain(said);
+});
