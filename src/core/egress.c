@@ -266,10 +266,11 @@ struct egress {
 	unsigned int n_denials; /* and how many came since */
 	/* Held by whoever waits for an answer; before `lock`. The hub's thread takes it only to start the helper, and nobody waits before. */
 	pthread_mutex_t request;
-	int fd;         /* owned; to the helper; -1 until it is started */
-	int pidfd;      /* owned; the process that was started, until it is reaped; or -1 */
-	int card_fd;    /* owned; the socket of the network card, until the helper has it; or -1 */
-	json_t *policy; /* owned; the helper's when it starts */
+	int fd;      /* owned; to the helper; -1 until it is started */
+	int pidfd;   /* owned; the process that was started; or -1 */
+	bool reaped; /* the hub's thread's: that has ended */
+	int card_fd; /* owned; the socket of the network card, which the helper shares once it is started; or -1 */
+	json_t *policy;       /* owned; the helper's when it starts */
 	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t answered;
 	json_t *answer; /* owned */
@@ -312,10 +313,12 @@ struct egress *egress_free(struct egress *e, bool end)
 		(void)send(e->fd, word, strlen(word), MSG_NOSIGNAL | MSG_DONTWAIT);
 	cleanup_close(&e->fd);
 	/* Where it has namespaces of its own the process that was started ended at once, else it ends now. */
-	if (e->pidfd >= 0 && end && !spawn_ended(e->pidfd, END_TIMEOUT_MS))
-		(void)pidfd_send_signal(e->pidfd, SIGKILL, NULL, 0);
-	if (e->pidfd >= 0 && (end || spawn_ended(e->pidfd, 0)))
-		(void)spawn_wait(e->pidfd);
+	if (e->pidfd >= 0 && !e->reaped) {
+		if (end && !spawn_ended(e->pidfd, END_TIMEOUT_MS))
+			(void)pidfd_send_signal(e->pidfd, SIGKILL, NULL, 0);
+		if (end || spawn_ended(e->pidfd, 0))
+			(void)spawn_wait(e->pidfd);
+	}
 	cleanup_close(&e->pidfd);
 	json_decref(e->answer);
 	json_decref(e->policy);
@@ -394,8 +397,7 @@ static void on_process_end(void *user)
 	struct egress *e = user;
 
 	(void)spawn_wait(e->pidfd);
-	cleanup_close(&e->pidfd);
-	e->pidfd = -1;
+	e->reaped = true;
 }
 
 static int err_gone(struct err *err)
@@ -479,8 +481,6 @@ static int start_helper(struct egress *e, struct err *err)
 		r = spawn_helper(e, listen_fd, theirs, err);
 	if (r == 0)
 		r = watch(e, err);
-	cleanup_close(&e->card_fd);
-	e->card_fd = -1;
 	return r;
 }
 
