@@ -35,6 +35,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -276,18 +277,31 @@ def npm_environment(environ: Mapping[str, str], binds: Binds) -> dict[str, str]:
     return result
 
 
-def npm_registry(environ: Mapping[str, str]) -> str:
-    """The registry that npm would use: the environment's, the user's, the machine's, the public one."""
-    for name, value in environ.items():
-        if name.lower() == "npm_config_registry" and value:
-            return value
-    user = environ.get("NPM_CONFIG_USERCONFIG") or environ.get("HOME", "/nonexistent") + "/.npmrc"
-    for path in (user, "/etc/npmrc", "/usr/etc/npmrc"):
-        if os.access(path, os.R_OK):
-            found = re.search(r"^\s*registry\s*=\s*\"?([^\s\"]+)", Path(path).read_text(errors="replace"), re.MULTILINE)
-            if found:
-                return found[1]
-    return "https://registry.npmjs.org/"
+def npm_registry(environ: Mapping[str, str]) -> str | None:
+    """The registry of the host's npm, if it has one: npm's own answer."""
+    npm = shutil.which("npm", path=environ.get("PATH"))
+    if not npm:
+        return None
+    # Elsewhere it might be a project's.
+    done = subprocess.run(
+        [npm, "config", "get", "registry"], cwd="/", env=environ, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise HostConfigError("`npm config get registry` failed: correct npm's settings")
+    return done.stdout.strip()
+
+
+def python_index(environ: Mapping[str, str]) -> tuple[str, list[str]] | None:
+    """The index of the host's pip, and where else its files are; None where nothing is set and there is no pip."""
+    try:
+        public = import_module("pip._internal.models.index").PyPI
+    except ImportError:
+        public = None
+    url = pip_environment(environ, Binds()).get("PIP_INDEX_URL", public and public.simple_url)
+    if not url:
+        return None
+    is_public = public and urlsplit(url).hostname == urlsplit(public.url).hostname
+    return url, [f"https://{public.file_storage_domain}/"] if is_public else []
 
 
 def index_of(url: str, *more: str) -> dict[str, object]:
@@ -308,13 +322,13 @@ def index_of(url: str, *more: str) -> dict[str, object]:
 
 
 def indexes(environ: Mapping[str, str]) -> dict[str, object]:
-    """The host's indexes; of apt's sources those of plain HTTP. The public Python index keeps its files on a second host."""
-    pypi = pip_environment(environ, Binds()).get("PIP_INDEX_URL", "https://pypi.org/simple/")
-    files = ["https://files.pythonhosted.org/"] if urlsplit(pypi).hostname == "pypi.org" else []
+    """The host's indexes, None for those that it has none of; of apt's sources those of plain HTTP."""
+    python = python_index(environ)
+    npm = npm_registry(environ)
     uris = {target.get("repo-uri", "") for target in index_targets(release_info=False)}
     return {
-        "pypi": index_of(pypi, *files),
-        "npm": index_of(npm_registry(environ)),
+        "pypi": index_of(python[0], *python[1]) if python else None,
+        "npm": index_of(npm) if npm else None,
         "apt": [index_of(uri) for uri in sorted(uris) if uri.startswith("http://")],
     }
 

@@ -60,7 +60,7 @@ int cmd_sandbox_network(int argc, char **argv, struct err *err)
 		.examples =
 			"  pandastack sandbox network 3f2a\n"
 			"  pandastack sandbox network 3f2a --network none\n"
-			"  pandastack sandbox network 3f2a --allow 'pypi.org,*.pythonhosted.org'\n",
+			"  pandastack sandbox network 3f2a --allow 'api.example.com,*.example.net'\n",
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),
 		.min_args = 1,

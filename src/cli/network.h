@@ -18,7 +18,7 @@ struct network_options {
 		{.name = "allow", \
 			.arg = "RULES", \
 			.text = &(o)->allow, \
-			.help = "reach only these: pypi.org,203.0.113.0/24:443"}, \
+			.help = "reach only these: api.example.com,203.0.113.0/24:443"}, \
 		{.name = "deny", \
 			.arg = "RULES", \
 			.text = &(o)->deny, \

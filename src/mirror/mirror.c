@@ -473,8 +473,29 @@ static enum MHD_Result serve_apt(struct request *rq)
 
 /* ---- requests ---- */
 
+/* Whether the host has an index for it. */
+static bool is_offered(const struct sources *s, enum target_kind kind)
+{
+	switch (kind) {
+	case TARGET_PYTHON_PAGE:
+	case TARGET_PYTHON_FILE:
+		return s->pypi.base;
+	case TARGET_NPM_METADATA:
+	case TARGET_NPM_TARBALL:
+	case TARGET_NPM_OTHER:
+		return s->npm.base;
+	case TARGET_APT:
+		return s->n_apt > 0;
+	case TARGET_NONE:
+		break;
+	}
+	return false;
+}
+
 static enum MHD_Result serve(struct request *rq, const struct target *t)
 {
+	if (!is_offered(&rq->m->sources, t->kind))
+		return reply_not_found(rq);
 	switch (t->kind) {
 	case TARGET_PYTHON_PAGE:
 		return serve_python_page(rq, t->name);
@@ -510,8 +531,9 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *conn, const
 	struct target t;
 
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-		return rq->text[0] == '/' ? redirect_npm(rq) /* an audit, for instance */
-					  : reply_text(rq, MHD_HTTP_METHOD_NOT_ALLOWED, "");
+		return rq->text[0] == '/' && rq->m->sources.npm.base
+			? redirect_npm(rq) /* an audit, for instance */
+			: reply_text(rq, MHD_HTTP_METHOD_NOT_ALLOWED, "");
 	target_parse(rq->text, &t);
 	ok = serve(rq, &t);
 	target_done(&t);
@@ -555,18 +577,27 @@ static enum MHD_Result on_accept(void *user, const struct sockaddr *addr, sockle
  */
 static json_t *make_settings(const struct sources *sources)
 {
-	_cleanup_free_ char *npm =
-		join("registry=" URL_OF_MIRROR "\nreplace-registry-host=", sources->npm.host);
+	json_t *settings = json_object();
 	_cleanup_buf_ struct buf apt = buf_init(SETTINGS_BYTES_MAX);
 
+	if (sources->pypi.base) {
+		json_object_set_new(settings, "pip",
+			json_string("[global]\nindex-url = " URL_OF_MIRROR
+				    "pypi/simple/\ntrusted-host = " GUEST_NET_MIRROR
+				    "\ntimeout = 300\n"));
+		json_object_set_new(settings, "uv",
+			json_string("[pip]\nindex-url = \"" URL_OF_MIRROR "pypi/simple/\"\n"));
+	}
+	if (sources->npm.base)
+		json_object_set_new(settings, "npm",
+			json_sprintf("registry=" URL_OF_MIRROR "\nreplace-registry-host=%s",
+				sources->npm.host));
 	for (size_t i = 0; i < sources->n_apt; i++)
 		(void)buf_appendf(&apt, "Acquire::http::Proxy::%s \"" URL_OF_MIRROR "\";\n",
 			sources->apt[i].host);
-	return json_pack("{s:s, s:s, s:s, s:s}", "pip",
-		"[global]\nindex-url = " URL_OF_MIRROR
-		"pypi/simple/\ntrusted-host = " GUEST_NET_MIRROR "\ntimeout = 300\n",
-		"uv", "[pip]\nindex-url = \"" URL_OF_MIRROR "pypi/simple/\"\n", "npm", npm, "apt",
-		apt.data ? apt.data : "");
+	if (apt.data)
+		json_object_set_new(settings, "apt", json_string(apt.data));
+	return settings;
 }
 
 static int listen_for_helpers(struct mirror *m, struct err *err)

@@ -63,15 +63,21 @@ static int read_source(json_t *object, struct source *ret)
 	return 0;
 }
 
+/* The host may have none; `base` is NULL then. */
+static int read_optional(json_t *object, struct source *ret)
+{
+	return json_is_null(object) ? 0 : read_source(object, ret);
+}
+
 int sources_read(json_t *root, struct sources *ret, struct err *err)
 {
 	json_t *apt = json_object_get(root, "apt"), *one;
-	int r = read_source(json_object_get(root, "pypi"), &ret->pypi);
+	int r = read_optional(json_object_get(root, "pypi"), &ret->pypi);
 	size_t i;
 
 	ret->root = root;
 	if (r == 0)
-		r = read_source(json_object_get(root, "npm"), &ret->npm);
+		r = read_optional(json_object_get(root, "npm"), &ret->npm);
 	json_array_foreach(apt, i, one) {
 		if (r == 0 && i < SOURCES_APT_MAX)
 			r = read_source(one, &ret->apt[ret->n_apt++]);

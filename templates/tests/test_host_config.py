@@ -183,13 +183,26 @@ def test_indexes_are_those_of_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path
     use_targets(
         monkeypatch, [target("http://b.test/debian/", "x"), target("https://c.test/debian/", "x"), target("file:/d/", "x")]
     )
-    npmrc = tmp_path / ".npmrc"
-    npmrc.write_text("; registry=https://no.test/\n@scope:registry=https://no.test/\n registry = https://npm.test/\n")
-    environ = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": "/dev/null"}
-    found = host_config.indexes(environ)
-    assert found["pypi"]["serves"] == ["https://pypi.org/", "https://files.pythonhosted.org/"]
+    npm = tmp_path / "npm"
+    npm.write_text('#!/bin/sh\n[ "$*" = "config get registry" ] && echo "${REGISTRY:?}"\n')
+    npm.chmod(0o755)
+    environ = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": "/dev/null", "PATH": f"{tmp_path}:/bin"}
+    found = host_config.indexes({**environ, "PIP_INDEX_URL": "https://a.test/simple", "REGISTRY": "https://npm.test"})
+    assert found["pypi"]["serves"] == ["https://a.test/"]
     assert found["npm"]["base"] == "https://npm.test/"
     assert [source["base"] for source in found["apt"]] == ["http://b.test/debian/"]
-    found = host_config.indexes({**environ, "PIP_INDEX_URL": "https://a.test/simple", "NPM_CONFIG_REGISTRY": "http://e.test"})
-    assert found["pypi"]["serves"] == ["https://a.test/"]
-    assert found["npm"]["base"] == "http://e.test/"
+    with pytest.raises(HostConfigError, match="npm"):
+        host_config.indexes(environ)
+
+
+def test_indexes_of_a_host_without_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What pip says; nothing of what is not there."""
+    use_targets(monkeypatch, [])
+    environ = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": "/dev/null", "PATH": str(tmp_path)}
+    public = host_config.import_module("pip._internal.models.index").PyPI
+    found = host_config.indexes(environ)
+    assert found["pypi"]["base"] == f"{public.simple_url}/"
+    assert found["pypi"]["serves"] == [public.url, f"https://{public.file_storage_domain}/"]
+    assert found["npm"] is None
+    monkeypatch.setitem(sys.modules, "pip._internal.models.index", None)
+    assert host_config.indexes(environ)["pypi"] is None

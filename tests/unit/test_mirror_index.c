@@ -237,6 +237,20 @@ static void test_digests(void **state)
 	assert_int_equal(digest_from_hex("BA", &d), -EINVAL);
 }
 
+/* A host without pip and npm says so; one that says nothing has not been asked. */
+static void test_a_host_without(void **state)
+{
+	struct sources none = {0};
+	struct err err;
+
+	assert_int_equal(sources_read(json_pack("{s:n, s:n}", "pypi", "npm"), &none, &err), 0);
+	assert_null(none.pypi.base);
+	assert_null(none.npm.base);
+	sources_done(&none);
+	assert_int_equal(sources_read(json_pack("{s:n}", "pypi"), &none, &err), -EINVAL);
+	sources_done(&none);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +261,7 @@ int main(void)
 		cmocka_unit_test(test_no_pages),
 		cmocka_unit_test(test_npm),
 		cmocka_unit_test(test_digests),
+		cmocka_unit_test(test_a_host_without),
 	};
 
 	return cmocka_run_group_tests(tests, read_sources, forget_sources);
