@@ -31,7 +31,9 @@ static bool send_next(struct reader *r, size_t room)
 	uint8_t channel;
 	size_t n;
 
-	if (r->follow && !r->live && r->cursor.seen >= r->replay) {
+	if (!r->live && r->cursor.seen >= r->replay) {
+		if (!r->follow)
+			return false;
 		r->live = true;
 		stream_send_event(r->stream, json_pack("{sb}", "live", 1));
 		return true;

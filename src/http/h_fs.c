@@ -17,7 +17,7 @@ enum {
 	STALL_MS = 60000,         /* a guest that neither takes nor gives a byte for so long */
 };
 
-static int check_path(const char *path, const char *name, struct err *err)
+int fs_check_path(const char *path, const char *name, struct err *err)
 {
 	if (!path || !*path)
 		return err_set(err, ERR_INVALID, -EINVAL, "`%s` is required: an absolute path",
@@ -37,7 +37,7 @@ int fs_read_target(struct http_req *req, struct sandbox **ret_sb, const char **r
 	int r;
 
 	*ret_path = url_query(&req->url, "path");
-	r = check_path(*ret_path, "path", err);
+	r = fs_check_path(*ret_path, "path", err);
 	return r < 0 ? r : http_req_sandbox(req, ret_sb, err);
 }
 
@@ -307,7 +307,7 @@ int h_fs_dir(struct http_req *req, struct http_resp *resp, struct err *err)
 
 	if (!path)
 		path = "/";
-	r = check_path(path, "path", err);
+	r = fs_check_path(path, "path", err);
 	if (r == 0)
 		r = http_req_sandbox(req, &sb, err);
 	if (r == 0)
@@ -348,7 +348,7 @@ int h_fs_mkdir(struct http_req *req, struct http_resp *resp, struct err *err)
 	int r = json_in_str(req->body, "path", LIMIT_PATH_BYTES, &path, err);
 
 	if (r == 0)
-		r = check_path(path, "path", err);
+		r = fs_check_path(path, "path", err);
 	if (r == 0)
 		r = http_req_sandbox(req, &sb, err);
 	if (r == 0)
@@ -366,9 +366,9 @@ int h_fs_move(struct http_req *req, struct http_resp *resp, struct err *err)
 	if (r == 0)
 		r = json_in_str(req->body, "to", LIMIT_PATH_BYTES, &to, err);
 	if (r == 0)
-		r = check_path(from, "from", err);
+		r = fs_check_path(from, "from", err);
 	if (r == 0)
-		r = check_path(to, "to", err);
+		r = fs_check_path(to, "to", err);
 	if (r == 0)
 		r = http_req_sandbox(req, &sb, err);
 	if (r == 0)

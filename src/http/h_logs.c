@@ -77,7 +77,10 @@ static int add_line(const char *line, size_t len, void *user)
 	if (text->len + len > text->max) {
 		size_t half = text->len / 2, start = lines_tail(text->data, half, 1);
 
-		buf_consume(text, start ? start : str_utf8_floor(text->data, half));
+		/* Where that line is long its beginning goes, too. */
+		if (start < text->len + len - text->max)
+			start = str_utf8_floor(text->data, half);
+		buf_consume(text, start);
 	}
 	return buf_append(text, line, len);
 }
@@ -282,11 +285,14 @@ static ssize_t watcher_read(void *user, char *dst, size_t max)
 			console_read(sandbox_console(w->sb), &w->at, data, sizeof(data), &closed);
 		int r = lines_push(&w->lines, data, n, emit_console_line, &w->out);
 
-		if (r == 0 && n == 0 && closed)
-			return 0;
-		if (r == 0 && n == 0)
+		if (r == 0 && n == 0 && closed) {
+			r = lines_end(&w->lines, emit_console_line, &w->out);
+			if (r == 0 && sse_empty(&w->out))
+				return 0;
+		} else if (r == 0 && n == 0) {
 			r = bell_wait(w->follower.bell, clock_mono_ms() + SSE_PING_MS,
 				w->client_fd);
+		}
 		if (r == -ETIMEDOUT)
 			r = sse_ping(&w->out);
 		if (r < 0)

@@ -8,6 +8,7 @@
 
 #include "base/base64.h"
 #include "base/limits.h"
+#include "http/fs_target.h"
 #include "http/handlers.h"
 #include "http/json_in.h"
 
@@ -174,12 +175,14 @@ static int answer_json(struct mcp_content *ret, json_t *answer)
 
 static int read_path(const struct mcp_call *c, const char **ret, struct err *err)
 {
-	return json_in_str(c->args, "path", LIMIT_PATH_BYTES, ret, err);
+	int r = json_in_str(c->args, "path", LIMIT_PATH_BYTES, ret, err);
+
+	return r == 0 ? fs_check_path(*ret, "path", err) : r;
 }
 
 static int list_dir(struct mcp_call *c, struct mcp_content *ret, struct err *err)
 {
-	const char *path = NULL;
+	const char *path = "/";
 	json_t *answer;
 	int r = read_path(c, &path, err);
 

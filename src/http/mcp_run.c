@@ -104,18 +104,18 @@ static int open_command(struct run *run, json_t *body, struct err *err)
 	return r;
 }
 
-/* The tool's `command` is the route's `cmd`. */
+/* The tool's arguments as a body of the route: these, and no other that it has. */
 static int open_shell(struct run *run, struct err *err)
 {
 	const json_t *args = run->call.args;
 	json_t *command = json_object_get(args, "command"), *body;
 	int r;
 
-	if (!command && !json_object_get(args, "cmd"))
+	if (!json_is_string(command))
 		return err_set(err, ERR_INVALID, -EINVAL, "`command` is required: a string");
-	body = json_copy((json_t *)(uintptr_t)args);
-	if (command)
-		(void)json_object_set(body, "cmd", command);
+	body = json_pack("{s:O, s:O*, s:O*, s:O*}", "cmd", command, "cwd",
+		json_object_get(args, "cwd"), "env", json_object_get(args, "env"),
+		"timeout_seconds", json_object_get(args, "timeout_seconds"));
 	r = open_command(run, body, err);
 	json_decref(body);
 	return r;

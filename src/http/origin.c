@@ -38,8 +38,12 @@ static bool came_in_on_loopback(const struct http_req *req)
 
 	if (getsockname(req->client_fd, (struct sockaddr *)&a, &len) < 0)
 		return true;
-	if (a.ss_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&a)->sin6_addr);
+	if (a.ss_family == AF_INET6) {
+		const struct in6_addr *a6 = &((struct sockaddr_in6 *)&a)->sin6_addr;
+
+		return IN6_IS_ADDR_LOOPBACK(a6) ||
+			(IN6_IS_ADDR_V4MAPPED(a6) && a6->s6_addr[12] == 127);
+	}
 	return ntohl(((struct sockaddr_in *)&a)->sin_addr.s_addr) >> 24 == 127;
 }
 

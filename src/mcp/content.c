@@ -23,9 +23,23 @@ static void add(struct mcp_content *c, json_t *item)
 	(void)json_array_append_new(c->items, item);
 }
 
+/* What ran may have written NUL bytes, too. */
+static void add_bytes(struct mcp_content *c, const char *text, size_t len)
+{
+	add(c, json_pack("{s:s, s:o}", "type", "text", "text", json_stringn(text, len)));
+}
+
 void mcp_content_add_text(struct mcp_content *c, const char *text)
 {
-	add(c, json_pack("{s:s, s:s}", "type", "text", "text", text));
+	add_bytes(c, text, strlen(text));
+}
+
+static void add_output(struct mcp_content *c, const struct buf *text)
+{
+	if (text->len)
+		add_bytes(c, text->data, text->len);
+	else
+		mcp_content_add_text(c, "[no output]");
 }
 
 static void add_image(struct mcp_content *c, const char *mime, json_t *data)
@@ -85,13 +99,13 @@ struct mcp_content mcp_content_json(json_t *answer)
 /* Adds a part of the text, which begins on a line of its own. What is over the bound is left out: the streams have their own. */
 static void add_part(struct buf *text, json_t *part)
 {
-	const char *s = json_string_value(part);
+	size_t len = json_string_length(part);
 
-	if (!s || !*s)
+	if (len == 0)
 		return;
 	if (text->len && text->data[text->len - 1] != '\n')
 		(void)buf_append(text, "\n", 1);
-	(void)buf_append(text, s, json_string_length(part));
+	(void)buf_append(text, json_string_value(part), len);
 }
 
 static void add_line(struct buf *text, const char *line)
@@ -206,7 +220,8 @@ struct mcp_content mcp_content_cell(json_t *answer, const char *sandbox)
 		take_result(&shown, &values, bundle, uri);
 	}
 	(void)json_object_del(answer, "results"); /* the images are there already */
-	(void)json_object_set_new(answer, "text", json_string(values.data ? values.data : ""));
+	(void)json_object_set_new(answer, "text",
+		json_stringn(values.len ? values.data : "", values.len));
 	status = json_string_value(json_object_get(answer, "status"));
 	c.is_error = !status || strcmp(status, "ok") != 0;
 	add_part(&text, json_object_get(answer, "stdout"));
@@ -217,7 +232,7 @@ struct mcp_content mcp_content_cell(json_t *answer, const char *sandbox)
 		add_line(&text, "[stopped at its time limit]");
 	if (is_true(answer, "state_lost"))
 		add_line(&text, "[the kernel began anew: its variables are gone]");
-	mcp_content_add_text(&c, text.len ? text.data : "[no output]");
+	add_output(&c, &text);
 	(void)json_array_extend(c.items, shown.items);
 	mcp_content_done(&shown);
 	return c;
@@ -238,7 +253,7 @@ struct mcp_content mcp_content_command(json_t *answer)
 	c.is_error = is_true(answer, "timed_out");
 	if (c.is_error)
 		add_line(&text, "[stopped at its time limit]");
-	mcp_content_add_text(&c, text.len ? text.data : "[no output]");
+	add_output(&c, &text);
 	return c;
 }
 

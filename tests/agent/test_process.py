@@ -387,6 +387,18 @@ def test_logs_are_bounded(link: Link) -> None:
     assert s.events == [{"missed": 5_000_004 - len(s.stdout)}]
 
 
+def test_logs_end_while_output_goes_on(link: Link) -> None:
+    """At what there was as they were asked for, however fast more comes."""
+    p = start(link, "yes")
+    while link.call("process_get", process=p["process"])["output_bytes"] < 2 * RING:
+        pass
+    streams = [link.open("logs") for _ in range(4)]
+    for s in streams:
+        s.result()
+        assert 0 < len(s.stdout) <= RING
+    link.call("process_signal", process=p["process"], signal=int(signal.SIGKILL))
+
+
 def test_logs_wait_for_nobody(link: Link) -> None:
     s = link.open("logs", follow=True)
     s.auto_credit = False

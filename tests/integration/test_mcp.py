@@ -305,6 +305,8 @@ def test_a_session_goes_on_with_a_new_sandbox_and_says_so(raw: Raw, daemon: Daem
 def test_without_a_session_each_call_has_a_sandbox_of_its_own(api: Api) -> None:
     raw = Raw(api)
     before = api.ids()
+    assert "absolute" in raw.fails("read_file", path="data.csv")
+    assert api.ids() == before
     ids = {raw.ok("run_command", command="true")["sandbox_id"] for _ in range(2)}
     assert api.ids() - before == ids
     assert len(ids) == 2
@@ -347,6 +349,16 @@ def test_time_limits(raw: Raw) -> None:
     said = raw.fails("run_command", command="echo begun; sleep 100", timeout_seconds=1)
     assert "begun" in said
     assert "time limit" in said
+
+
+def test_commands_take_no_more_than_the_tool_says(raw: Raw) -> None:
+    assert raw.ok("run_command", command="exit 3", background=True, cmd="exit 4")["exit_code"] == 3
+
+
+def test_nul_bytes_hide_nothing(raw: Raw) -> None:
+    result = raw.tool("run_command", command=r"printf 'a\0b\n'; exit 3")
+    assert "a\0b\n" in result["content"][0]["text"]
+    assert "exit code 3" in result["content"][0]["text"]
 
 
 def test_files(raw: Raw) -> None:

@@ -57,6 +57,24 @@ static void test_cell_text(void **state)
 	}
 }
 
+/* It ends no text early: what comes behind it is told. */
+static void test_nul_bytes(void **state)
+{
+	static const char want[] = "a\0b\n\0e\n\0v\nTraceback";
+	struct mcp_content c =
+		mcp_content_cell(json_pack("{s:s, s:s%, s:s%, s:s, s:[{s:s%}]}", "status", "error",
+					 "stdout", "a\0b\n", (size_t)4, "stderr", "\0e\n",
+					 (size_t)3, "error", "Traceback", "results", "text/plain",
+					 "\0v", (size_t)2),
+			"sb");
+	const json_t *got = json_object_get(item(&c, 0), "text");
+
+	assert_int_equal(json_string_length(got), sizeof(want) - 1);
+	assert_memory_equal(json_string_value(got), want, sizeof(want) - 1);
+	assert_int_equal(json_string_length(json_object_get(c.structured, "text")), 2);
+	mcp_content_done(&c);
+}
+
 static void test_images(void **state)
 {
 	struct mcp_content c = mcp_content_cell(
@@ -195,6 +213,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cell_text),
+		cmocka_unit_test(test_nul_bytes),
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_no_images),
 		cmocka_unit_test(test_tables),
