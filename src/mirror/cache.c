@@ -158,6 +158,15 @@ static void name_of(const char *key, char dst[NAME_CHARS + 1])
 	str_hex(dst, hash, sizeof(hash));
 }
 
+/* One that no key has. */
+static void random_name(char dst[NAME_CHARS + 1])
+{
+	uint8_t bytes[NAME_CHARS / 2];
+
+	randombytes_buf(bytes, sizeof(bytes));
+	str_hex(dst, bytes, sizeof(bytes));
+}
+
 int cache_get(struct cache *c, const char *key, bool use, struct stat *ret)
 {
 	_cleanup_close_ int fd = -1;
@@ -191,14 +200,17 @@ static bool add_bytes(struct cache *c, uint64_t bytes)
 
 int cache_keep(struct cache *c, int fd, const char *key)
 {
-	char path[32], name[NAME_CHARS + 1];
+	char path[32], name[NAME_CHARS + 1], older[NAME_CHARS + 1];
 	struct stat st;
 
 	if (fdatasync(fd) < 0 || fstat(fd, &st) < 0 || flock(fd, LOCK_SH) < 0)
 		return -errno;
 	name_of(key, name);
-	if (!remove_unused(c->dir_fd, name))
-		return -EBUSY; /* an older one */
+	if (!remove_unused(c->dir_fd, name)) {
+		/* An older one that somebody reads: it counts, under another name, until that has an end. */
+		random_name(older);
+		(void)renameat(c->dir_fd, name, c->dir_fd, older);
+	}
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (linkat(AT_FDCWD, path, c->dir_fd, name, AT_SYMLINK_FOLLOW) < 0)
 		return -errno; /* another daemon was faster, perhaps */

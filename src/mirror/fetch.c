@@ -4,6 +4,7 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,13 +15,15 @@ enum {
 	/* A source that is slower for so long has gone. */
 	SLOW_BYTES_PER_SECOND = 1000,
 	SLOW_SECONDS = 30,
+	DOCUMENT_TIMEOUT_MS = 120 * 1000,
 };
 
 struct transfer {
 	struct fetch *f; /* borrowed */
 	CURL *easy;      /* owned */
 	struct digest_state digest;
-	int failed; /* a negative errno of our own */
+	bool only_head; /* the rest is of no use */
+	int failed;     /* a negative errno of our own */
 };
 
 static size_t on_write(char *data, size_t size, size_t n, void *user)
@@ -30,8 +33,9 @@ static size_t on_write(char *data, size_t size, size_t n, void *user)
 
 	n *= size;
 	(void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status); /* it is there */
-	if (status != 200)
-		return n;
+	t->only_head = status != 200;
+	if (t->only_head)
+		return 0; /* the body may never end */
 	t->f->held += (int64_t)n;
 	digest_update(&t->digest, data, n);
 	if (atomic_fetch_sub(t->f->room, (int64_t)n) < (int64_t)n || t->f->held > t->f->max_bytes)
@@ -44,9 +48,18 @@ static size_t on_write(char *data, size_t size, size_t n, void *user)
 static int on_progress(void *user, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
 	curl_off_t up)
 {
-	const struct transfer *t = user;
+	struct transfer *t = user;
 
-	return atomic_load(t->f->stop);
+	if (atomic_load(t->f->stop) || fetch_is_unwanted(t->f->client_fd))
+		t->failed = -ECANCELED;
+	return t->failed < 0;
+}
+
+bool fetch_is_unwanted(int client_fd)
+{
+	struct pollfd p = {.fd = client_fd, .events = POLLRDHUP};
+
+	return poll(&p, 1, 0) > 0;
 }
 
 /* To be freed; NULL where there is nothing to say. */
@@ -76,8 +89,10 @@ static void set_options(struct transfer *t, struct curl_slist *headers, char *wh
 	(void)curl_easy_setopt(e, CURLOPT_USERAGENT, "pandastack");
 	(void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
 	/* Documents come compressed. What has a digest has that of the bytes that were sent. */
-	if (f->accept)
+	if (f->accept) {
 		(void)curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "");
+		(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)DOCUMENT_TIMEOUT_MS);
+	}
 	if (f->since_s > 0) {
 		(void)curl_easy_setopt(e, CURLOPT_TIMECONDITION, (long)CURL_TIMECOND_IFMODSINCE);
 		(void)curl_easy_setopt(e, CURLOPT_TIMEVALUE_LARGE, (curl_off_t)f->since_s);
@@ -118,7 +133,8 @@ static void take_head(struct transfer *t)
 	(void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status); /* stays 0 on failure */
 	(void)curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &redirect);
 	t->f->status = (int)status;
-	t->f->redirect = copy(redirect);
+	/* libcurl may have put our credentials into it. */
+	t->f->redirect = redirect ? source_resolve(redirect, redirect) : NULL;
 	if (curl_easy_header(t->easy, "Last-Modified", 0, CURLH_HEADER, -1, &h) == CURLHE_OK)
 		t->f->last_modified = copy(h->value);
 }
@@ -141,7 +157,7 @@ int fetch_run(struct fetch *f, struct err *err)
 	curl_slist_free_all(headers);
 	if (t.failed < 0)
 		return err_set_errno(err, t.failed, "it can't be kept");
-	if (code != CURLE_OK)
+	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && t.only_head))
 		return err_set(err, ERR_ENGINE, -EIO, "%s",
 			why[0] ? why : curl_easy_strerror(code));
 	if (f->status == 200 && !digest_end(&t.digest))

@@ -20,6 +20,7 @@ struct fetch {
 	int64_t max_bytes;
 	atomic_llong *room;      /* what all fetches together may still write */
 	const atomic_bool *stop; /* set from elsewhere: it ends within a second */
+	int client_fd;           /* for whom it is: when that hangs up it ends, too */
 	int fd;                  /* the file, empty */
 	/* What came: */
 	int64_t held;        /* of the room; who has the file gives it back when that has gone */
@@ -28,6 +29,9 @@ struct fetch {
 	char *last_modified; /* owned, or NULL */
 };
 
-/* -EBADMSG where what came has another digest; -EIO where the source was not reached, or the answer is not whole; -EFBIG, -ENOSPC, … */
+/* Whether the other end of a connection has hung up. */
+bool fetch_is_unwanted(int client_fd);
+
+/* -ECANCELED where it is not wanted any more; -EBADMSG where what came has another digest; -EIO where the source was not reached, or the answer is not whole; -EFBIG, -ENOSPC, … */
 int fetch_run(struct fetch *f, struct err *err);
 void fetch_done(struct fetch *f);

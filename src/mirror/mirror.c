@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "mirror/cache.h"
+#include "mirror/document.h"
 #include "mirror/fetch.h"
 #include "mirror/index.h"
 #include "mirror/peer.h"
@@ -28,6 +29,7 @@ enum {
 	STACK_BYTES = 1 << 20,       /* for jansson's deepest JSON, as in http/server.c */
 	SETTINGS_BYTES_MAX = 64 << 10,
 	WARN_PAUSE_MS = 60 * 1000,
+	LOOK_MS = 1000,     /* after a client that waits */
 	UID_NOBODY = 65534, /* that helpers of a daemon of root's become */
 };
 
@@ -99,6 +101,14 @@ struct download {
 	struct download *next;
 };
 
+static int client_of(const struct request *rq)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(rq->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info ? info->connect_fd : -1;
+}
+
 static bool is_under_way(const struct mirror *m, const char *key)
 {
 	const struct download *d = m->downloads;
@@ -108,15 +118,26 @@ static bool is_under_way(const struct mirror *m, const char *key)
 	return d;
 }
 
-/* One for each key at a time. */
-static void begin_download(struct mirror *m, struct download *d)
+/* One for each key at a time. Whether there was one to wait for, or -ECANCELED: the client has gone meanwhile. */
+static int begin_download(struct request *rq, struct download *d)
 {
+	struct mirror *m = rq->m;
+	bool waited = false, unwanted = false;
+
 	pthread_mutex_lock(&m->lock);
-	while (is_under_way(m, d->key))
-		pthread_cond_wait(&m->ended, &m->lock);
-	d->next = m->downloads;
-	m->downloads = d;
+	while (!unwanted && is_under_way(m, d->key)) {
+		struct timespec look = clock_deadline(LOOK_MS);
+
+		(void)pthread_cond_timedwait(&m->ended, &m->lock, &look);
+		waited = true;
+		unwanted = fetch_is_unwanted(client_of(rq));
+	}
+	if (!unwanted) {
+		d->next = m->downloads;
+		m->downloads = d;
+	}
 	pthread_mutex_unlock(&m->lock);
+	return unwanted ? -ECANCELED : waited;
 }
 
 static void end_download(struct mirror *m, const struct download *d)
@@ -143,11 +164,6 @@ static void warn(struct mirror *m, const char *url, const struct err *err)
 	}
 }
 
-static json_t *parse(int fd)
-{
-	return lseek(fd, 0, SEEK_SET) < 0 ? NULL : json_loadfd(fd, 0, NULL);
-}
-
 /* Puts the page as it is served into another file, and that in the place of *fd. */
 static int localize(struct mirror *m, const struct item *it, int *fd)
 {
@@ -156,11 +172,11 @@ static int localize(struct mirror *m, const struct item *it, int *fd)
 	int r = local < 0 ? local : 0;
 
 	pthread_mutex_lock(&m->parsing);
-	root = parse(*fd);
+	root = document_read(*fd);
 	if (r == 0)
 		r = index_localize_page(root, it->fetch.source, it->url, it->project);
-	if (r == 0 && json_dumpfd(root, local, JSON_COMPACT) < 0)
-		r = -ENOSPC;
+	if (r == 0)
+		r = document_write(root, local);
 	json_decref(root);
 	pthread_mutex_unlock(&m->parsing);
 	if (r == 0) {
@@ -191,7 +207,10 @@ static int download(struct request *rq, struct item *it)
 	it->fetch.fd = fd;
 	it->fetch.stop = &m->stop;
 	it->fetch.room = &m->room;
-	it->fetch.max_bytes = it->fetch.accept ? (int64_t)LIMIT_PACKAGE_DOCUMENT_BYTES : INT64_MAX;
+	it->fetch.client_fd = client_of(rq);
+	/* Of what is not kept a guest could take as much as it likes. */
+	it->fetch.max_bytes =
+		it->fetch.accept || !it->key ? (int64_t)LIMIT_PACKAGE_DOCUMENT_BYTES : INT64_MAX;
 	r = fd < 0 ? err_set_errno(&err, fd, "it can't be kept") : fetch_run(&it->fetch, &err);
 	if (r == 0 && it->fetch.status != MHD_HTTP_OK)
 		return it->fetch.status == MHD_HTTP_NOT_FOUND ? -ENOENT : -EREMOTEIO;
@@ -202,7 +221,8 @@ static int download(struct request *rq, struct item *it)
 	}
 	if (r < 0) {
 		atomic_fetch_add(&m->room, it->fetch.held);
-		warn(m, it->url, &err);
+		if (r != -ECANCELED)
+			warn(m, it->url, &err);
 		return r;
 	}
 	cleanup_close(&it->fd); /* an older one */
@@ -225,14 +245,17 @@ static int obtain(struct request *rq, struct item *it, int64_t max_age_s)
 	bool lasts = !it->fetch.accept;
 	struct download d = {.key = it->key};
 	struct stat st;
-	int r;
+	int waited, r;
 
 	if (!it->key)
 		return download(rq, it);
-	begin_download(m, &d);
+	waited = begin_download(rq, &d);
+	if (waited < 0)
+		return waited;
 	cleanup_close(&it->fd);
 	it->fd = cache_get(m->cache, it->key, lasts, &st);
-	if (it->fd >= 0 && (lasts || is_fresh(&st, max_age_s)))
+	/* Whoever was before us has just tried: what there is now is as good as it gets. */
+	if (it->fd >= 0 && (lasts || waited || is_fresh(&st, max_age_s)))
 		r = 0;
 	else
 		r = download(rq, it);
@@ -333,7 +356,7 @@ static int find_file(struct request *rq, struct item *document, int64_t max_age_
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&rq->m->parsing);
-	root = parse(document->fd);
+	root = document_read(document->fd);
 	if (t->kind == TARGET_PYTHON_FILE)
 		r = index_find_python(root, document->fetch.source, t->hash, t->file, &file->url,
 			&file->fetch.digest);
@@ -444,7 +467,7 @@ static bool is_lasting(const char *url, struct digest *ret)
 
 	if (hash)
 		return digest_from_hex(hash + strlen(infix), ret) == 0;
-	return dot && strcmp(dot, ".deb") == 0;
+	return strstr(url, "/pool/") || (dot && strcmp(dot, ".deb") == 0);
 }
 
 static enum MHD_Result serve_apt(struct request *rq)
@@ -626,12 +649,16 @@ static int listen_for_helpers(struct mirror *m, struct err *err)
 int mirror_start(const char *dir, uint64_t max_bytes, struct mirror **ret, struct err *err)
 {
 	struct mirror *m = xnew(struct mirror);
+	pthread_condattr_t attr;
 	int r = cache_open(dir, max_bytes, &m->cache, err);
 
 	atomic_store(&m->room, (int64_t)(max_bytes / 2));
 	(void)pthread_mutex_init(&m->parsing, NULL); /* these never fail on Linux */
 	(void)pthread_mutex_init(&m->lock, NULL);
-	(void)pthread_cond_init(&m->ended, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&m->ended, &attr);
+	(void)pthread_condattr_destroy(&attr);
 	if (r == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		r = err_set(err, ERR_INTERNAL, -EIO, "can't initialise libcurl");
 	if (r == 0)

@@ -94,20 +94,10 @@ void sources_done(struct sources *s)
 	*s = (struct sources){0};
 }
 
-/* In the source tree, or where it is installed. */
-static char *find_program(void)
-{
-	_cleanup_free_ char *dir = fs_program_dir();
-	_cleanup_free_ char *path = dir ? fs_join(dir, "../templates/host_config.py") : NULL;
-
-	if (path && access(path, R_OK) == 0)
-		return steal_ptr(&path);
-	return fs_join(PANDASTACK_DATA_DIR, "templates/host_config.py");
-}
-
 int sources_find(struct sources *ret, struct err *err)
 {
-	_cleanup_free_ char *program = find_program();
+	_cleanup_free_ char *program = fs_find_own("../templates/host_config.py",
+		PANDASTACK_DATA_DIR "/templates/host_config.py");
 	const char *const argv[] = {"python3", program, "--indexes", NULL};
 	_cleanup_close_ int output = memfd_create("indexes", MFD_CLOEXEC), pidfd = -1;
 	const struct spawn sp = {.argv = argv, .fds = {-1, output, STDERR_FILENO}, .n_fds = 3};

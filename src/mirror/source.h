@@ -17,7 +17,8 @@ enum { SOURCES_APT_MAX = 64 };
 
 /* Borrowed from the root of struct sources. */
 struct source {
-	const char *base;     /* its URL, without credentials, with a '/' at the end; NULL where the host has none */
+	const char *
+		base; /* its URL, without credentials, with a '/' at the end; NULL where the host has none */
 	const char *host;     /* name */
 	const char *path;     /* "/simple/" */
 	const char *user;     /* for what lies below serves[0], or NULL */

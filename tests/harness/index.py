@@ -12,7 +12,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,8 @@ class Index:
         self.cut: set[str] = set()  # the connection ends in the middle
         self.gate = threading.Event()  # files wait for it
         self.gate.set()
+        self.moved: dict[str, str] = {}  # redirects
+        self.endless: set[str] = set()  # the body of an error does not end
         index = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -186,6 +188,15 @@ class Index:
             self.gate.wait(60)
         if path in self.damaged:
             data = data[:-1] + bytes([data[-1] ^ 1])
+        if path in self.endless:
+            self._go_on(handler)
+            return
+        if path in self.moved:
+            handler.send_response(302)
+            handler.send_header("Location", self.moved[path])
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+            return
         handler.send_response(status)
         if kind:
             handler.send_header("Content-Type", kind)
@@ -197,3 +208,13 @@ class Index:
             handler.close_connection = True
         elif status == 200:
             handler.wfile.write(data)
+
+    @staticmethod
+    def _go_on(handler: BaseHTTPRequestHandler) -> None:
+        """An error with a body that ends when the client does."""
+        handler.send_response(500)
+        handler.end_headers()
+        handler.close_connection = True
+        with suppress(OSError):
+            while True:
+                handler.wfile.write(bytes(1 << 16))

@@ -251,6 +251,44 @@ def test_a_slow_reader_takes_room(index: Index, serve: Callable[..., Daemon]) ->
     box.output(f"kill {slow}; until {curl} {index.url}/debian/dists/x/2 2>/dev/null; do :; done")
 
 
+def test_credentials_stay_on_the_host(index: Index, serve: Callable[..., Daemon]) -> None:
+    """Also where the index sends its clients elsewhere on its own host, by a path alone."""
+    box = serve().api.create()
+    index.moved["/simple/old-name/"] = "/simple/sample/"
+    assert get(box, "/pypi/simple/old-name/") == f"307 {index.url}/simple/sample/"
+    assert index.headers[-1]["Authorization"].startswith("Basic ")
+
+
+def test_an_error_without_end(index: Index, serve: Callable[..., Daemon]) -> None:
+    box = serve().api.create()
+    index.endless |= {"/simple/endless/", "/npm/endless"}
+    assert get(box, "/pypi/simple/endless/") == f"307 {index.url}/simple/endless/"
+    assert get(box, "/endless") == f"307 {index.url}/npm/endless"
+
+
+def test_who_hangs_up_holds_nothing(index: Index, serve: Callable[..., Daemon]) -> None:
+    """A download that nobody waits for ends, and so do those who wait for one."""
+    d = serve()
+    box = d.api.create()
+    port = mirror_port(d)
+
+    def connections() -> int:
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return sum(row[1].endswith(f":{port:04X}") and row[3] in ("01", "08") for row in rows)
+
+    with index.held():
+        ask = f"curl -s -o /dev/null {MIRROR}{index.python_target}"
+        pids = box.output(f"for i in 1 2 3; do {ask} & echo $!; done 2>/dev/null").split()
+        index.wait_for(index.wheel_path)
+        while connections() < 3:
+            pass
+        box.output(f"kill -9 {' '.join(pids)}")
+        while connections():
+            pass
+    assert index.count(index.wheel_path) == 1
+    assert get(box, index.python_target).startswith("200")
+
+
 def mirror_port(d: Daemon) -> int:
     """The listening port of the daemon that is not the API's."""
     fds = Path(f"/proc/{d.process.pid}/fd").iterdir()

@@ -128,21 +128,26 @@ static void test_what_is_in_use_stays(void **state)
 	_cleanup_free_ char *block = xcalloc(1, KIB(600));
 	struct cache *c = open_cache(*state, MIB(1));
 	struct stat st;
-	int used, other = cache_new(c);
+	int used, other = cache_new(c), third = cache_new(c);
 
 	keep(c, "a", block, KIB(600));
 	set_age(c, "a", 1);
 	used = cache_get(c, "a", false, &st);
-	/* Its room is taken, so there is none for this; a newer one of it would leave it without a name. */
+	/* Its room is taken, so there is none for this. */
 	assert_int_equal(fs_write_all(other, block, KIB(600)), 0);
-	assert_int_equal(cache_keep(c, other, "a"), -EBUSY);
 	assert_int_equal(cache_keep(c, other, "b"), -ENOSPC);
 	assert_int_equal(count(*state), 1);
+	/* A newer one takes its name, and it still counts. */
+	keep(c, "a", "new", 3);
+	assert_int_equal(look(c, "a", false), 'n');
+	assert_int_equal(count(*state), 2);
+	assert_int_equal(fs_write_all(third, block, KIB(600)), 0);
+	assert_int_equal(cache_keep(c, third, "b"), -ENOSPC);
 	(void)close(used);
 	keep(c, "b", block, KIB(600));
-	assert_int_equal(look(c, "a", false), -1);
 	assert_int_equal(look(c, "b", false), 0);
 	(void)close(other);
+	(void)close(third);
 	cache_close(c);
 }
 
