@@ -17,6 +17,9 @@ char *fs_join(const char *dir, const char *name);
 /* The folder that this program lies in, to be freed; NULL where it is not known. */
 char *fs_program_dir(void);
 
+/* A file of this program's: `beside` its own folder, as in the build's tree, or else `installed`. To be freed; never NULL. */
+char *fs_find_own(const char *beside, const char *installed);
+
 /* Makes the folder and its parents; 0 when it is there already. */
 int fs_mkdirs(const char *path, mode_t mode, struct err *err);
 

@@ -46,7 +46,6 @@ enum {
 };
 
 static const char socket_name[] = "egress.sock";
-static const char program[] = "pandastack-egress";
 
 /* ---- policies ---- */
 
@@ -153,15 +152,9 @@ static int check_host_rules(const char *list, const char *option, bool allow, st
 	return r < 0 ? err_wrap(err, "%s", option) : r;
 }
 
-/* Beside this program, in the build's tree or where it is installed. */
 static char *find_program(void)
 {
-	_cleanup_free_ char *dir = fs_program_dir();
-	_cleanup_free_ char *path = dir ? fs_join(dir, program) : NULL;
-
-	if (path && access(path, X_OK) == 0)
-		return steal_ptr(&path);
-	return fs_join(PANDASTACK_LIBEXEC_DIR, program);
+	return fs_find_own("pandastack-egress", PANDASTACK_LIBEXEC_DIR "/pandastack-egress");
 }
 
 int egress_check_host(const struct egress_host *host, struct err *err)

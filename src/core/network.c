@@ -220,7 +220,8 @@ int core_set_network(struct core *core, struct sandbox *sb, const json_t *change
 {
 	_cleanup_free_ char *text = NULL;
 	json_t *policy, *before;
-	int r;
+	struct err why;
+	int r, told = 0;
 
 	pthread_mutex_lock(&sb->op);
 	before = copy_policy(sb);
@@ -241,11 +242,15 @@ int core_set_network(struct core *core, struct sandbox *sb, const json_t *change
 			(egress_is_open(before) != egress_is_open(policy) ||
 				egress_has_mirror(&core->egress_host, before) !=
 					egress_has_mirror(&core->egress_host, policy)))
-			r = tell_guest(sb, err);
+			told = tell_guest(sb, &why);
 	}
 	pthread_mutex_unlock(&sb->op);
 	if (r == 0)
 		sandbox_event(sb, "network.changed", json_incref(policy));
+	/* It is in force whatever the guest makes of it. */
+	if (told < 0)
+		log_warn("a guest did not take the change of its network",
+			LOG_STR("sandbox", sb->id), LOG_STR("error", err_msg(&why)));
 	json_decref(before);
 	json_decref(policy);
 	return r;
