@@ -107,9 +107,12 @@ def test_questions(helper: Callable[..., Helper]) -> None:
     wire = Wire(h)
     flood(wire, (udp(NAMESERVERS[0], 53, question(f"n{n}.test"), source_port=1024 + n % 500) for n in range(10000)))
     assert memory(h) < MEMORY_MAX
-    wire.send(udp(NAMESERVERS[0], 53, question("web.test"), source_port=50000))
-    while (answer := wire.receive()).body[2:4] != (50000).to_bytes(2, "big"):
-        pass
+    # The resolver may be behind yet, and lose a question: a client asks again.
+    again = udp(NAMESERVERS[0], 53, question("web.test"), source_port=50000)
+    port = again[34:36]
+    wire.send(again)
+    while not select.select([wire.card], [], [], 1)[0] or (answer := wire.receive()).body[2:4] != port:
+        wire.send(again)
     assert addresses(answer.data) == [WEB]
 
 
