@@ -77,7 +77,10 @@ def test_segments_to_what_is_forbidden(helper: Callable[..., Helper]) -> None:
     h = helper()
     wire = Wire(h)
     flood(wire, (tcp(PRIVATE, ECHO, source_port=1024 + n % 60000) for n in range(20000)))
-    assert h.control.stats()["denied"] == 20000
+    # It may answer its daemon before it takes the last of them.
+    while (denied := h.control.stats()["denied"]) < 20000:
+        drain(wire)
+    assert denied == 20000
     assert memory(h) < MEMORY_MAX
     assert works(wire)
 
