@@ -13,13 +13,17 @@
 
 from ._async.client import AsyncClient
 from ._async.code import AsyncCodeContext
+from ._async.commands import AsyncCommands, AsyncProcess
 from ._async.explore import Exploration as AsyncExploration
 from ._async.filesystem import AsyncFilesystem
+from ._async.follower import AsyncFollower
 from ._async.sandbox import AsyncSandbox
 from ._sync.client import Client
 from ._sync.code import CodeContext
+from ._sync.commands import Commands, Process
 from ._sync.explore import Exploration, Outcome
 from ._sync.filesystem import Filesystem
+from ._sync.follower import Follower
 from ._sync.sandbox import Sandbox
 from ._version import __version__
 from .errors import (
@@ -43,11 +47,14 @@ from .execution import Execution, Result
 from .models import (
     EgressRules,
     ExecResult,
+    FileEvent,
     FileInfo,
     Lifecycle,
     Metrics,
     Network,
     NetworkPolicy,
+    Port,
+    ProcessInfo,
     Promotion,
     SandboxEvent,
     SandboxInfo,
@@ -62,8 +69,11 @@ __all__ = [
     "APIConnectionError",
     "AsyncClient",
     "AsyncCodeContext",
+    "AsyncCommands",
     "AsyncExploration",
     "AsyncFilesystem",
+    "AsyncFollower",
+    "AsyncProcess",
     "AsyncSandbox",
     "AuthError",
     "BadRequestError",
@@ -71,6 +81,7 @@ __all__ = [
     "CodeContext",
     "CommandError",
     "CommandFailed",
+    "Commands",
     "ConfigError",
     "ConflictError",
     "EgressRules",
@@ -79,8 +90,10 @@ __all__ = [
     "Execution",
     "Exploration",
     "ExploreError",
+    "FileEvent",
     "FileInfo",
     "Filesystem",
+    "Follower",
     "Lifecycle",
     "LimitError",
     "Metrics",
@@ -90,6 +103,9 @@ __all__ = [
     "NotSupportedError",
     "Outcome",
     "PandastackError",
+    "Port",
+    "Process",
+    "ProcessInfo",
     "Promotion",
     "Result",
     "Sandbox",

@@ -17,6 +17,7 @@ from ..errors import APIConnectionError, Json
 from ..execution import Result
 from . import _io
 from .catalog import AsyncSnapshots, AsyncTemplates
+from .follower import AsyncFollower, T
 
 
 class AsyncClient:
@@ -114,6 +115,10 @@ class AsyncClient:
             for event in decoder.feed(piece):
                 yield event
 
+    def follow(self, route: str, take: Callable[[Event], T], **params: Any) -> AsyncFollower[T]:
+        """What the daemon tells as it happens; `take` makes a value of each event."""
+        return AsyncFollower(self, route, take, _http.without_none(**params))
+
     async def _gathered(self, pieces: AsyncIterator[bytes], gathered: Gathered) -> AsyncIterator[Event]:
         lost: APIConnectionError | None = None
         try:
@@ -129,15 +134,19 @@ class AsyncClient:
     async def run(
         self,
         path: str,
-        body: Json,
+        body: Json | None,
         on_stdout: Callable[[str], Any] | None,
         on_stderr: Callable[[str], Any] | None,
         on_result: Callable[[Result], Any] | None = None,
+        on_lost: Callable[[int], Any] | None = None,
     ) -> Json:
-        """Run a command or a cell as a stream, whose events listeners hear at once; its answer."""
+        """Run a command or a cell as a stream, whose events listeners hear at once; its answer.
+
+        Without a body it hears one that was started before.
+        """
         gathered = Gathered()
         headers = {"Accept": "text/event-stream"}
-        async with self.stream("POST", path, json=body, headers=headers) as pieces:
+        async with self.stream("POST" if body else "GET", path, json=body, headers=headers) as pieces:
             async for event in self._gathered(pieces, gathered):
                 if event.name == "stdout":
                     await _io.tell(on_stdout, event.data["chunk"])
@@ -145,6 +154,8 @@ class AsyncClient:
                     await _io.tell(on_stderr, event.data["chunk"])
                 elif event.name == "result":
                     await _io.tell(on_result, Result(event.data["data"]))
+                elif event.name == "truncated":
+                    await _io.tell(on_lost, int(event.data.get("bytes", 0)))
         return gathered.answer()
 
 

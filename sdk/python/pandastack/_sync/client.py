@@ -18,6 +18,7 @@ from ..errors import APIConnectionError, Json
 from ..execution import Result
 from . import _io
 from .catalog import Snapshots, Templates
+from .follower import Follower, T
 
 
 class Client:
@@ -115,6 +116,10 @@ class Client:
             for event in decoder.feed(piece):
                 yield event
 
+    def follow(self, route: str, take: Callable[[Event], T], **params: Any) -> Follower[T]:
+        """What the daemon tells as it happens; `take` makes a value of each event."""
+        return Follower(self, route, take, _http.without_none(**params))
+
     def _gathered(self, pieces: Iterator[bytes], gathered: Gathered) -> Iterator[Event]:
         lost: APIConnectionError | None = None
         try:
@@ -130,15 +135,19 @@ class Client:
     def run(
         self,
         path: str,
-        body: Json,
+        body: Json | None,
         on_stdout: Callable[[str], Any] | None,
         on_stderr: Callable[[str], Any] | None,
         on_result: Callable[[Result], Any] | None = None,
+        on_lost: Callable[[int], Any] | None = None,
     ) -> Json:
-        """Run a command or a cell as a stream, whose events listeners hear at once; its answer."""
+        """Run a command or a cell as a stream, whose events listeners hear at once; its answer.
+
+        Without a body it hears one that was started before.
+        """
         gathered = Gathered()
         headers = {"Accept": "text/event-stream"}
-        with self.stream("POST", path, json=body, headers=headers) as pieces:
+        with self.stream("POST" if body else "GET", path, json=body, headers=headers) as pieces:
             for event in self._gathered(pieces, gathered):
                 if event.name == "stdout":
                     _io.tell(on_stdout, event.data["chunk"])
@@ -146,6 +155,8 @@ class Client:
                     _io.tell(on_stderr, event.data["chunk"])
                 elif event.name == "result":
                     _io.tell(on_result, Result(event.data["data"]))
+                elif event.name == "truncated":
+                    _io.tell(on_lost, int(event.data.get("bytes", 0)))
         return gathered.answer()
 
 
