@@ -17,6 +17,7 @@ from ._async.commands import AsyncCommands, AsyncProcess
 from ._async.explore import Exploration as AsyncExploration
 from ._async.filesystem import AsyncFilesystem
 from ._async.follower import AsyncFollower
+from ._async.pty import AsyncPty
 from ._async.sandbox import AsyncSandbox
 from ._sync.client import Client
 from ._sync.code import CodeContext
@@ -24,6 +25,7 @@ from ._sync.commands import Commands, Process
 from ._sync.explore import Exploration, Outcome
 from ._sync.filesystem import Filesystem
 from ._sync.follower import Follower
+from ._sync.pty import Pty
 from ._sync.sandbox import Sandbox
 from ._version import __version__
 from .errors import (
@@ -74,6 +76,7 @@ __all__ = [
     "AsyncFilesystem",
     "AsyncFollower",
     "AsyncProcess",
+    "AsyncPty",
     "AsyncSandbox",
     "AuthError",
     "BadRequestError",
@@ -107,6 +110,7 @@ __all__ = [
     "Process",
     "ProcessInfo",
     "Promotion",
+    "Pty",
     "Result",
     "Sandbox",
     "SandboxEvent",

@@ -65,6 +65,14 @@ def explain(error: httpx.TransportError, config: Config) -> APIConnectionError:
     )
 
 
+def no_socket(config: Config) -> APIConnectionError:
+    """What it means that a WebSocket was asked for and something else was answered."""
+    return APIConnectionError(
+        f"what answers at {config.api} opened no WebSocket: is there a proxy before the daemon that passes none? "
+        f"Is PANDASTACK_API the address of a pandastack daemon?"
+    )
+
+
 def refusal(response: httpx.Response, config: Config) -> PandastackError:
     """The error that an answer is, whose body has been read."""
     try:

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import httpx
 
-from .. import _http
+from .. import _http, _websocket
 from .._config import load_config
 from .._gather import Gathered
 from .._sse import Decoder, Event
@@ -66,14 +66,15 @@ class AsyncClient:
         while True:
             try:
                 response = await self._http.send(request, stream=stream)
-                if not response.is_success:
+                good = response.is_success or response.status_code == 101
+                if not good:
                     await response.aread()
             except httpx.TransportError as e:
                 pause = next(pauses, None)
                 if pause is None or not _http.may_retry(e, safe=safe):
                     raise _http.explain(e, self._config) from e
             else:
-                if not response.is_success:
+                if not good:
                     raise _http.refusal(response, self._config)
                 return response
             await _io.sleep(pause)
@@ -107,6 +108,19 @@ class AsyncClient:
                 yield piece
         except httpx.TransportError as e:
             raise _http.explain(e, self._config) from e
+
+    async def open_socket(self, path: str, params: Json) -> httpx.Response:
+        """A WebSocket: the answer's extension `network_stream` is its connection until the answer is closed."""
+        key = _websocket.new_key()
+        response = await self._send(
+            self._http.build_request("GET", path, params=params, headers=_websocket.handshake(key)),
+            safe=False,
+            stream=True,
+        )
+        if response.headers.get("Sec-WebSocket-Accept") != _websocket.accepted(key):
+            await response.aclose()
+            raise _http.no_socket(self._config)
+        return response
 
     async def events(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:
         """The events of a stream."""

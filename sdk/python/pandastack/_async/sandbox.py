@@ -32,6 +32,7 @@ from .commands import AsyncCommands
 from .explore import Exploration, explore
 from .filesystem import AsyncFilesystem
 from .follower import AsyncFollower
+from .pty import AsyncPty
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -302,6 +303,30 @@ class AsyncSandbox(SandboxInfo):
         path = path_of("sandboxes", self.id, "exec", "stream")
         answer = await self.client.run(path, body, on_stdout, on_stderr)
         return ExecResult.from_json(answer).exit_code
+
+    async def open_pty(
+        self,
+        on_data: Callable[[bytes], Any],
+        *,
+        cmd: str | None = None,
+        rows: int = 24,
+        cols: int = 80,
+        cwd: str | None = None,
+        user: str | None = None,
+    ) -> AsyncPty:
+        """Open a terminal, with a login shell or a command (`sh -c`) in it, which ends with the terminal.
+
+        Args:
+            on_data: Hears what the terminal shows, as it comes; without asyncio in a thread of its own.
+            cmd: The command.
+            rows: Its size.
+            cols: Its size.
+            cwd: Folder of what runs in it.
+            user: Who that runs as.
+        """
+        params = without_none(cmd=cmd, rows=rows, cols=cols, cwd=cwd, user=user)
+        path = path_of("sandboxes", self.id, "exec", "pty")
+        return AsyncPty(await self.client.open_socket(path, params), on_data)
 
     # ---- code ----
 

@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import httpx
 
-from .. import _http
+from .. import _http, _websocket
 from .._config import load_config
 from .._gather import Gathered
 from .._sse import Decoder, Event
@@ -67,14 +67,15 @@ class Client:
         while True:
             try:
                 response = self._http.send(request, stream=stream)
-                if not response.is_success:
+                good = response.is_success or response.status_code == 101
+                if not good:
                     response.read()
             except httpx.TransportError as e:
                 pause = next(pauses, None)
                 if pause is None or not _http.may_retry(e, safe=safe):
                     raise _http.explain(e, self._config) from e
             else:
-                if not response.is_success:
+                if not good:
                     raise _http.refusal(response, self._config)
                 return response
             _io.sleep(pause)
@@ -108,6 +109,19 @@ class Client:
                 yield piece
         except httpx.TransportError as e:
             raise _http.explain(e, self._config) from e
+
+    def open_socket(self, path: str, params: Json) -> httpx.Response:
+        """A WebSocket: the answer's extension `network_stream` is its connection until the answer is closed."""
+        key = _websocket.new_key()
+        response = self._send(
+            self._http.build_request("GET", path, params=params, headers=_websocket.handshake(key)),
+            safe=False,
+            stream=True,
+        )
+        if response.headers.get("Sec-WebSocket-Accept") != _websocket.accepted(key):
+            response.close()
+            raise _http.no_socket(self._config)
+        return response
 
     def events(self, pieces: Iterator[bytes]) -> Iterator[Event]:
         """The events of a stream."""
