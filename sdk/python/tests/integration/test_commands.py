@@ -8,8 +8,6 @@ import signal
 import pytest
 
 from pandastack import (
-    AsyncClient,
-    AsyncSandbox,
     BadRequestError,
     Client,
     ConflictError,
@@ -119,18 +117,3 @@ def test_a_sandbox_that_is_killed_under_it(client: Client) -> None:
         for call in (process.wait, process.refresh, process.kill, sandbox.commands.list, sandbox.logs):
             with pytest.raises(NotFoundError, match="deleted, has expired, or never was"):
                 call()
-
-
-async def commands_by_asyncio(client: AsyncClient, sandbox_id: str) -> None:
-    sandbox = await AsyncSandbox.get(sandbox_id, client=client)
-    process = await sandbox.commands.start("cat", stdin=True)
-    await process.write("hi", eof=True)
-    out: list[str] = []
-
-    async def on_stdout(chunk: str) -> None:
-        out.append(chunk)
-
-    assert await process.stream(on_stdout) == 0
-    assert out == ["hi"]
-    assert await (await sandbox.commands.get(process.id)).wait() == 0
-    assert process.id in [p.id for p in await sandbox.commands.list()]

@@ -85,9 +85,8 @@ def test_a_server_is_reached_by_a_link_until_that_is_over(client: Client) -> Non
         sandbox.filesystem.write("/srv/report/a.txt", "größe")
         server = sandbox.commands.start("python3 -m http.server 8000", cwd="/srv")
         sandbox.exec("until curl -s localhost:8000; do :; done", timeout=60)
-        labelled = Port(8000, True, "user", f"/v1/sandboxes/{sandbox.id}/proxy/8000/", "web")
-        assert sandbox.label_port(8000, "web") == labelled
-        assert sandbox.ports() == [labelled]
+        assert sandbox.label_port(8000, "web").label == "web"
+        assert sandbox.ports() == [Port(8000, True, "user", f"/v1/sandboxes/{sandbox.id}/proxy/8000/", "web")]
         assert sandbox.refresh().metadata == {"port.8000": "web"}
         sandbox.unlabel_port(8000)
         assert [(port.port, port.label, port.source) for port in sandbox.ports()] == [(8000, None, "detected")]
