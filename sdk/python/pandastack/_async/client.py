@@ -107,7 +107,7 @@ class AsyncClient:
             async for piece in response.aiter_bytes():
                 yield piece
         except httpx.TransportError as e:
-            raise _http.explain(e, self._config) from e
+            raise _http.explain(e, self._config, streams=True) from e
 
     async def open_socket(self, path: str, params: Json) -> httpx.Response:
         """A WebSocket: the answer's extension `network_stream` is its connection until the answer is closed."""

@@ -108,7 +108,7 @@ class Client:
             for piece in response.iter_bytes():
                 yield piece
         except httpx.TransportError as e:
-            raise _http.explain(e, self._config) from e
+            raise _http.explain(e, self._config, streams=True) from e
 
     def open_socket(self, path: str, params: Json) -> httpx.Response:
         """A WebSocket: the answer's extension `network_stream` is its connection until the answer is closed."""

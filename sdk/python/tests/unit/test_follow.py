@@ -10,6 +10,7 @@ from typing import Callable
 import pytest
 from bad_server import CHUNKED, Server, answer, event, events
 
+import pandastack._http
 from pandastack import (
     APIConnectionError,
     AsyncClient,
@@ -18,6 +19,7 @@ from pandastack import (
     Client,
     FileEvent,
     NotFoundError,
+    NotSupportedError,
     Sandbox,
     SandboxFailed,
 )
@@ -118,9 +120,21 @@ def test_a_connection_that_breaks_is_no_end(serve: Serve) -> None:
         next(lines)
 
 
+def test_a_silent_daemon(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pandastack._http, "STREAM_SILENCE_SECONDS", 0.2)
+    lines = sandbox_of(serve(Left())).follow_logs()
+    assert [next(lines), next(lines)] == ["one", "two"]
+    with pytest.raises(APIConnectionError, match="silent for too long: it hangs, or what is between does"):
+        next(lines)
+
+
 @pytest.mark.parametrize(
     ("status", "code", "cls"),
-    [("404 Not Found", "sandbox.not_found", NotFoundError), ("401 Unauthorized", "auth.unauthorized", AuthError)],
+    [
+        ("404 Not Found", "sandbox.not_found", NotFoundError),
+        ("404 Not Found", "not_found", NotSupportedError),
+        ("401 Unauthorized", "auth.unauthorized", AuthError),
+    ],
 )
 def test_a_refusal_is_raised_at_the_beginning(serve: Serve, status: str, code: str, cls: type[Exception]) -> None:
     body = f'{{"error": "words", "code": "{code}"}}'
