@@ -415,9 +415,7 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *co
 	x->req.stats = &server->stats;
 	x->req.mcp_calls = &server->mcp_calls;
 	x->req.conn = conn;
-	x->req.target = strdup(target);
-	if (!x->req.target)
-		abort();
+	x->req.target = xstrdup(target);
 	x->req.headers = buf_init(CONNECTION_BYTES);
 	x->body = buf_init(LIMIT_JSON_BODY_BYTES);
 	return x;
