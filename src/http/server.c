@@ -213,6 +213,7 @@ static int admit(struct exchange *x)
 	int r = read_headers(req, &x->err);
 
 	x->unclear = r < 0;
+	set_request_id(req);
 	if (r == 0)
 		r = read_target(req, &x->err);
 	if (r == 0)
@@ -429,7 +430,6 @@ static enum MHD_Result begin(struct exchange *x, const char *method)
 	x->begun = true;
 	x->req.method = method;
 	x->req.client_fd = info->connect_fd;
-	set_request_id(&x->req);
 	(void)admit(x); /* x->failed says it */
 	if (!x->failed)
 		return MHD_YES;
