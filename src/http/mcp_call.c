@@ -317,9 +317,15 @@ static int snapshot(struct mcp_call *c, struct mcp_content *ret, struct err *err
 	return r < 0 ? r : answer_json(ret, answer);
 }
 
+/* With the tool's arguments and no other that the route has: the network is not for a model to choose. */
 static int create_sandbox(struct mcp_call *c, struct mcp_content *ret, struct err *err)
 {
-	json_t *body = c->args ? json_copy((json_t *)(uintptr_t)c->args) : json_object();
+	const json_t *args = c->args;
+	json_t *body =
+		json_pack("{s:O*, s:O*, s:O*, s:O*}", "template", json_object_get(args, "template"),
+			"from_snapshot", json_object_get(args, "from_snapshot"), "ttl_seconds",
+			json_object_get(args, "ttl_seconds"), "metadata",
+			json_object_get(args, "metadata"));
 	json_t *answer;
 	int r;
 
