@@ -548,9 +548,10 @@ def test_other_methods_of_http(api: Api) -> None:
         response = api.request(method, "/mcp")
         assert (response.status_code, response.headers["Allow"]) == (405, "POST, DELETE")
     api.refused("DELETE", "/mcp", 405, "request.method")
-    api.refused("POST", "/mcp", 400, "request.invalid", json={
-        "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {},
-    }, headers={"Mcp-Session-Id": "x" * 129})  # fmt: skip
+    for session in ("x" * 129, "", "a b", "\xe9"):
+        api.refused("POST", "/mcp", 400, "request.invalid", json={
+            "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {},
+        }, headers={"Mcp-Session-Id": session})  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/v1/mcp", "/v1/sandboxes/x/mcp"])
