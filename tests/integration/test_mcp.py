@@ -418,6 +418,14 @@ def test_install_packages(raw: Raw, tmp_path: Path) -> None:
     assert "packages" in raw.fails("install_packages", packages=["x"] * 65)
 
 
+def test_install_packages_from_the_index(raw: Raw) -> None:
+    installed = raw.ok("install_packages", packages=["humanize==4.9.0"], timeout_seconds=250)
+    if installed["exit_code"] and "No matching distribution" in installed["stdout"] + installed["stderr"]:
+        pytest.skip("the package index is unreachable from here")
+    assert installed["exit_code"] == 0, installed
+    assert raw.ok("run_code", code="import humanize\nhumanize.intcomma(12345)")["text"] == "'12,345'"
+
+
 def test_copies_keep_the_kernel(raw: Raw) -> None:
     raw.ok("run_code", code="z = 11")
     copies = raw.ok("fork_sandbox", count=2)["children"]
