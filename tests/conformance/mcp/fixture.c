@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "base/str.h"
 #include "base/url.h"
 #include "http/auth.h"
 #include "mcp/content.h"
@@ -103,17 +104,20 @@ static void list_resources(json_t *resources)
 
 static json_t *read_resource(const char *uri)
 {
-	char text[128];
-	int id, end = 0;
+	static const char lead[] = "test://template/", tail[] = "/data";
+	size_t skip = sizeof(lead) - 1, end = strlen(uri) - MIN(strlen(uri), sizeof(tail) - 1);
+	char text[256];
+	int id = (int)MIN(end - MIN(end, skip), (size_t)64);
 
 	if (strcmp(uri, static_text) == 0)
 		return mcp_resource(uri, "This is the content of the static text resource.", 48);
 	if (strcmp(uri, static_binary) == 0)
 		return mcp_resource(uri, png, sizeof(png)); /* with its NUL: no text */
-	if (sscanf(uri, "test://template/%d/data%n", &id, &end) != 1 || !end || uri[end])
+	if (!str_starts_with(uri, lead) || strcmp(uri + end, tail) != 0)
 		return NULL;
 	(void)snprintf(text, sizeof(text),
-		"{\"id\":\"%d\",\"templateTest\":true,\"data\":\"Data for ID: %d\"}", id, id);
+		"{\"id\":\"%.*s\",\"templateTest\":true,\"data\":\"Data for ID: %.*s\"}", id,
+		uri + skip, id, uri + skip);
 	return mcp_resource(uri, text, strlen(text));
 }
 
