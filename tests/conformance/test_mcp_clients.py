@@ -91,6 +91,8 @@ def test_configurations_of_the_docs(
     servers = given.get("mcpServers") or given["servers"]
     if "command" in servers["pandastack"]:
         servers["pandastack"]["env"] = {"PANDASTACK_API": daemon.url, "PANDASTACK_API_KEY": daemon.key}
+    else:
+        servers["pandastack"].setdefault("type", "http")  # Cursor sees it by the URL
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": servers}))
     args = ["--cli", "--config", str(file), "--server", "pandastack", "--method", "tools/list"]
