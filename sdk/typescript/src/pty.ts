@@ -74,8 +74,7 @@ export class Pty {
     await client.send("GET", path, { query, signal }).catch((error: unknown) => {
       if (!(error instanceof Error) || !error.message.includes("is a WebSocket")) throw error;
     });
-    const why = "is there such a cwd and user? Is there a proxy before the server that passes no WebSocket?";
-    throw new APIConnectionError(`the server opened no terminal: ${why}`);
+    throw new APIConnectionError("the server opened no terminal: is there a proxy before it that passes no WebSocket?");
   }
 
   write(data: string | Uint8Array<ArrayBuffer>): void {

@@ -38,12 +38,12 @@ async function open(options: Omit<PtyOptions, "onData"> = {}, on: Sandbox = sand
 test("a shell", async () => {
   const { screen, pty } = await open({ rows: 50, cols: 132 });
   pty.write("echo $((6 * 7)) $WORD; stty size; tty\n");
-  await screen.shown("\n50 132\r\n/dev/pts/");
+  await screen.shown("50 132\r\n/dev/pts/");
   pty.resize(40, 100);
   pty.write("stty size; exit 3\n");
   expect(await pty.wait()).toBe(3);
-  expect(screen.text).toContain("\n42 of the sandbox\r\n");
-  expect(screen.text).toContain("\n40 100\r\n");
+  expect(screen.text).toContain("42 of the sandbox\r\n");
+  expect(screen.text).toContain("40 100\r\n");
 });
 
 test("a command", async () => {
@@ -77,6 +77,7 @@ test("a sandbox that is killed under it", async () => {
 });
 
 test("a refusal says why", async () => {
+  await expect((await open({ cwd: "/nowhere" })).pty.wait()).rejects.toThrow(/nowhere/);
   await expect(open({ rows: 0 })).rejects.toThrow(BadRequestError);
   await expect(open({ rows: 0 })).rejects.toThrow(/rows/);
 });
