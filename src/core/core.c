@@ -572,9 +572,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	core->lock_fd = -1;
 	core->compress_snapshots = config->compress_snapshots;
 	core->egress_host = config->egress;
-	core->data_dir = strdup(config->data_dir);
-	if (!core->data_dir)
-		abort();
+	core->data_dir = xstrdup(config->data_dir);
 	(void)pthread_mutex_init(&core->lock, NULL); /* these never fail on Linux */
 	(void)pthread_rwlock_init(&core->captures, NULL);
 	(void)pthread_condattr_init(&attr);

@@ -89,9 +89,7 @@ const char *template_set_dir(const struct template_set *set)
 
 static char *dup_string(const json_t *obj, const char *key)
 {
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? strdup(s) : NULL;
+	return xstrdup(json_string_value(json_object_get(obj, key)));
 }
 
 static int64_t integer(const json_t *obj, const char *key)

@@ -92,16 +92,11 @@ int vm_get_usage(const struct vm *vm, struct vm_usage *ret)
 
 int vm_move(struct vm *vm, const char *dir, struct err *err)
 {
-	char *copy;
-
 	/* The process works in the folder, whatever that is called. */
 	if (rename(vm->dir, dir) < 0)
 		return err_set_errno(err, -errno, "can't rename %s", vm->dir);
-	copy = strdup(dir);
-	if (!copy)
-		abort();
 	free(vm->dir);
-	vm->dir = copy;
+	vm->dir = xstrdup(dir);
 	return 0;
 }
 

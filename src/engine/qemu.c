@@ -290,9 +290,7 @@ static struct vm *new_vm(const char *dir, enum accel accel)
 
 	q->log_fd = q->devices_fd = -1;
 	vm->ops = &qemu_ops;
-	vm->dir = strdup(dir);
-	if (!vm->dir)
-		abort();
+	vm->dir = xstrdup(dir);
 	vm->accel = accel;
 	vm->pidfd = vm->link_fd = vm->console_fd = vm->status = -1;
 	return vm;
