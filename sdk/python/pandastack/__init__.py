@@ -39,7 +39,7 @@ from .errors import (
     SandboxTimeout,
     ServerError,
 )
-from .execution import Execution, Result
+from .execution import Execution, Picture, Result
 from .models import (
     EgressRules,
     ExecResult,
@@ -90,6 +90,7 @@ __all__ = [
     "NotSupportedError",
     "Outcome",
     "PandastackError",
+    "Picture",
     "Promotion",
     "Result",
     "Sandbox",
