@@ -16,15 +16,19 @@ from harness.daemon import REPO
 PACKAGES = "requirements.lock"
 _WANTED = "requirements.txt"
 _TEST_TOOLS = REPO / "tests" / "recipes" / _WANTED
+_SDK = REPO / "sdk" / "python"
 _UV = Path(sys.executable).with_name("uv")
 
 
 def framework(recipe: Path) -> tuple[str, str]:
-    """Name and version of what the recipe is about: its first requirement."""
+    """Name and version of what the recipe is about: its first requirement, or the SDK where there is none."""
     found = re.match(r"([\w.-]+)(?:\[.*?\])?==(\S+)", (recipe / _WANTED).read_text())
-    if not found:
-        raise SystemExit(f"{recipe / _WANTED} does not begin with NAME==VERSION of the framework")
-    return found[1], found[2]
+    return (found[1], found[2]) if found else ("pandastack", _sdk_version())
+
+
+def _sdk_version() -> str:
+    text = (_SDK / "pandastack" / "_version.py").read_text()
+    return text.split('"')[-2]
 
 
 def lock(recipe: Path) -> None:
@@ -51,4 +55,4 @@ def command(recipe: Path, place: Path) -> list[str]:
 
 def environment(recipe: Path) -> dict[str, str]:
     """What its tests need to be told."""
-    return {"PYTHONPATH": ":".join(str(p) for p in (recipe, REPO / "sdk" / "python", REPO / "tests"))}
+    return {"PYTHONPATH": ":".join(str(p) for p in (recipe, _SDK, REPO / "tests"))}

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness import Daemon
-from harness.daemon import REPO
+from harness.daemon import REPO, binary
 from recipes import python
 
 RECIPES = REPO / "recipes"
@@ -69,7 +69,7 @@ def installed(recipe: Path, cache: Path) -> Path:
     """Where its packages are; they are installed now if need be."""
     language = language_of(recipe)
     key = (recipe / language.PACKAGES).read_bytes() + sys.version.encode()
-    place = cache / f"{recipe.name}-{hashlib.sha256(key).hexdigest()[:16]}"
+    place = cache / f"{language.framework(recipe)[0]}-{hashlib.sha256(key).hexdigest()[:16]}"
     complete = place / ".complete"
     cache.mkdir(parents=True, exist_ok=True)
     with open(f"{place}.lock", "w") as lock:
@@ -93,7 +93,7 @@ def test(recipe: Path, place: Path, folder: Path) -> None:
     try:
         daemon.wait_ready()
         env = {
-            "PATH": os.environ["PATH"],
+            "PATH": f"{binary().parent}:{os.environ['PATH']}",
             "LANG": "C.UTF-8",
             "HOME": str(daemon.home),
             "TMPDIR": str(folder),
