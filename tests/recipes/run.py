@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the recipes: each with its real framework, a scripted model and a daemon of its own. See recipes/README.md.
 
-A recipe is a folder with README.md, an agent and a test. The file that names its packages tells its language; a
+A recipe is a folder with README.md, an agent and a test. The file that says what it wants tells its language; a
 language is a module here that can do what python.py can. Packages are installed once for all checkouts, in a folder
 that is named after its hash. Two recipes are under way at a time: a download and a test go well together.
 """
@@ -59,16 +59,17 @@ class RecipeError(Exception):
 def language_of(recipe: Path) -> ModuleType:
     """The language that a recipe is in."""
     for language in LANGUAGES:
-        if (recipe / language.PACKAGES).is_file():
+        if (recipe / language.WANTED).is_file():
             return language
-    names = " or ".join(language.PACKAGES for language in LANGUAGES)
-    raise SystemExit(f"{recipe} has no {names}: scripts/recipes --lock {recipe.name} makes it")
+    raise SystemExit(f"{recipe} has no {' or '.join(language.WANTED for language in LANGUAGES)}")
 
 
 def installed(recipe: Path, cache: Path) -> Path:
     """Where its packages are; they are installed now if need be."""
     language = language_of(recipe)
-    key = (recipe / language.PACKAGES).read_bytes() + sys.version.encode()
+    if not (recipe / language.LOCK).is_file():
+        raise RecipeError(f"it has no {language.LOCK}: scripts/recipes --lock {recipe.name} makes it")
+    key = (recipe / language.LOCK).read_bytes() + sys.version.encode()
     place = cache / f"{language.framework(recipe)[0]}-{hashlib.sha256(key).hexdigest()[:16]}"
     complete = place / ".complete"
     cache.mkdir(parents=True, exist_ok=True)
@@ -99,7 +100,7 @@ def test(recipe: Path, place: Path, folder: Path) -> None:
             "TMPDIR": str(folder),
             "PANDASTACK_API": daemon.url,
             "PANDASTACK_API_KEY": daemon.key,
-            **language.environment(recipe),
+            **language.environment(recipe, place),
         }
         command = language.command(recipe, place)
         try:
@@ -150,7 +151,7 @@ def main() -> None:
     os.environ["UV_CACHE_DIR"] = str(cache / "uv")
     if args.lock:
         for recipe in chosen:
-            python.lock(recipe)
+            language_of(recipe).lock(recipe)
         return
     print(HEADER, flush=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
