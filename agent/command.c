@@ -8,7 +8,8 @@
  * - running: a timeout and a kill by the owner end the group; both then wait for the exit like any other end.
  * - draining: the child is reaped. What was in the pipes at its exit (`owed`) is delivered
  *   however long its owner takes. Background children may hold the pipes open for ever, so beyond
- *   that only DRAIN_MS are waited for more.
+ *   that only DRAIN_MS are waited for more. A terminal does not tell how much it holds (a part is under way in the kernel), but
+ *   poll() tells whether it is any: what is there after DRAIN_MS is delivered.
  */
 #include "command.h"
 
@@ -24,6 +25,7 @@
 #include "base/macros.h"
 #include "env.h"
 #include "proc.h"
+#include "terminal.h"
 
 enum {
 	DRAIN_MS = 100,
@@ -83,7 +85,8 @@ static _Noreturn void read_to_end(const int *held)
 		fds[i] = (struct pollfd){.fd = held[i] < 0 ? -1 : i, .events = POLLIN};
 	while ((fds[0].fd >= 0 || fds[1].fd >= 0) && poll(fds, 2, -1) > 0) {
 		for (int i = 0; i < 2; i++) {
-			if (fds[i].revents && read(i, sink, sizeof(sink)) == 0)
+			if (fds[i].revents &&
+				read(i, sink, sizeof(sink)) <= 0) /* a terminal ends with EIO */
 				fds[i].fd = -1;
 		}
 	}
@@ -104,9 +107,18 @@ void command_leave_pipes(struct command *c)
 		read_to_end(fds);
 }
 
+static bool output_is_owed(const struct command_output *out)
+{
+	struct pollfd p = {.fd = out->fd, .events = POLLIN};
+
+	if (!out->command->on_terminal)
+		return out->owed > 0;
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLIN);
+}
+
 static bool output_done(const struct command *c, const struct command_output *out)
 {
-	return out->fd < 0 || c->discard || (c->drained && out->owed <= 0);
+	return out->fd < 0 || c->discard || (c->drained && !output_is_owed(out));
 }
 
 static void look_if_over(struct command *c)
@@ -232,11 +244,16 @@ void command_feed(struct command *c, const void *data, size_t len)
 
 void command_end_input(struct command *c)
 {
+	if (c->on_terminal)
+		return; /* its end is typed */
 	c->in_ended = true;
 	feed_stdin(c);
 }
 
 /* --- the beginning ------------------------------------------------------------------------- */
+
+/* What runs on a terminal where nothing is asked for. */
+static const char login_shell[] = "[ -x \"$SHELL\" ] || SHELL=/bin/sh; exec \"$SHELL\" -l";
 
 /* The arguments of either form; borrowed from the request, the array to be freed. */
 static const char **request_argv(const json_t *request, struct err *err)
@@ -246,6 +263,8 @@ static const char **request_argv(const json_t *request, struct err *err)
 	size_t n = json_array_size(list);
 	const char **argv;
 
+	if (!cmd && !list && json_object_get(request, "pty"))
+		cmd = login_shell;
 	if (!cmd && n == 0) {
 		(void)err_set(err, ERR_INVALID, -EINVAL, "\"cmd\" or \"argv\" is needed");
 		return NULL;
@@ -306,7 +325,8 @@ struct command_request {
 	struct proc_user user;
 	bool as_user;
 	bool with_stdin;
-	int cwd_fd; /* owned */
+	const json_t *pty; /* borrowed; NULL: pipes */
+	int cwd_fd;        /* owned */
 	int64_t timeout_ms;
 };
 
@@ -343,6 +363,9 @@ static int parse_request(struct agent *agent, const json_t *request, struct comm
 	if (r < 0)
 		return r;
 	req->cwd_fd = r;
+	req->pty = json_object_get(request, "pty");
+	if (req->pty)
+		env_set(&req->env, "TERM", "xterm-256color");
 	environment = agent_path(agent, "/etc/environment");
 	env_build(&req->env, environment, req->user.home, req->user.name, agent->env, env);
 	req->with_stdin = json_is_true(json_object_get(request, "stdin"));
@@ -350,28 +373,51 @@ static int parse_request(struct agent *agent, const json_t *request, struct comm
 	return 0;
 }
 
-static int start(struct command *c, const struct command_request *req, struct err *err)
+static int open_pipes(struct command *c, bool with_stdin, int theirs[3], struct err *err)
 {
-	_cleanup_close_ int in = -1, out = -1, errout = -1;
+	int r;
+
+	if (with_stdin)
+		r = open_pipe(&c->in_fd, &theirs[0], false);
+	else
+		r = (theirs[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0 ? -errno : 0;
+	if (r == 0)
+		r = open_pipe(&c->out[0].fd, &theirs[1], true);
+	if (r == 0)
+		r = open_pipe(&c->out[1].fd, &theirs[2], true);
+	return r < 0 ? err_set_errno(err, r, "opening pipes") : 0;
+}
+
+static int open_terminal(struct command *c, const struct command_request *req, int theirs[3],
+	struct err *err)
+{
+	uid_t owner = req->as_user ? req->user.uid : 0;
+	int r = terminal_open(req->pty, owner, &c->out[0].fd, &theirs[0], err);
+
+	if (r < 0)
+		return r;
+	c->on_terminal = true;
+	c->in_fd = fcntl(c->out[0].fd, F_DUPFD_CLOEXEC, 0);
+	theirs[1] = fcntl(theirs[0], F_DUPFD_CLOEXEC, 0);
+	theirs[2] = fcntl(theirs[0], F_DUPFD_CLOEXEC, 0);
+	if (c->in_fd < 0 || theirs[1] < 0 || theirs[2] < 0)
+		return err_set_errno(err, -errno, "opening a terminal");
+	return 0;
+}
+
+static int spawn(struct command *c, const struct command_request *req, const int theirs[3],
+	struct err *err)
+{
 	pid_t pid;
 	int r;
 
-	if (req->with_stdin)
-		r = open_pipe(&c->in_fd, &in, false);
-	else
-		r = (in = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0 ? -errno : 0;
-	if (r == 0)
-		r = open_pipe(&c->out[0].fd, &out, true);
-	if (r == 0)
-		r = open_pipe(&c->out[1].fd, &errout, true);
-	if (r < 0)
-		return err_set_errno(err, r, "opening pipes");
 	c->cgroup = cgroup_new(&c->agent->cgroups, "cmd");
 	r = proc_spawn(
 		&(struct proc_spec){
 			.argv = req->argv,
 			.envp = req->env.vars,
-			.fds = {in, out, errout, -1},
+			.fds = {theirs[0], theirs[1], theirs[2], -1},
+			.on_terminal = req->pty,
 			.cwd_fd = req->cwd_fd,
 			.cgroup_fd = c->cgroup->dir_fd,
 			.user = req->as_user ? &req->user : NULL,
@@ -385,12 +431,25 @@ static int start(struct command *c, const struct command_request *req, struct er
 	return 0;
 }
 
-static int watch_pipes(struct command *c)
+static int start(struct command *c, const struct command_request *req, struct err *err)
+{
+	int theirs[3] = {-1, -1, -1};
+	int r = req->pty ? open_terminal(c, req, theirs, err)
+			 : open_pipes(c, req->with_stdin, theirs, err);
+
+	if (r == 0)
+		r = spawn(c, req, theirs, err);
+	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)
+		cleanup_close(&theirs[i]);
+	return r;
+}
+
+static int watch_output(struct command *c)
 {
 	struct loop *loop = &c->agent->loop;
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(c->out) && r == 0; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(c->out) && c->out[i].fd >= 0 && r == 0; i++)
 		r = source_attach(&c->out[i].source, loop, c->out[i].fd, EPOLLIN, on_output);
 	if (c->in_fd >= 0 && r == 0)
 		r = source_attach(&c->in_source, loop, c->in_fd, 0, on_stdin_writable);
@@ -419,7 +478,7 @@ int command_start(struct command *c, struct agent *agent, const json_t *request,
 		r = start(c, &req, err);
 	if (r < 0)
 		return r;
-	if (watch_pipes(c) < 0)
+	if (watch_output(c) < 0)
 		abort(); /* out of memory */
 	c->started_ms = clock_mono_ms();
 	if (req.timeout_ms > 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A command: a child in a session and a control group of its own, with pipes. What exec.c (a command that belongs to a stream)
+ * A command: a child in a session and a control group of its own, with pipes or on a terminal. What exec.c (a command that belongs to a stream)
  * and process.c (one that goes on by itself) have in common.
  *
  *	command_start() ──▶ on_output… ──▶ exit ──▶ on_output… ──▶ on_over ──▶ command_free()
@@ -37,9 +37,10 @@ struct command {
 	const struct command_ops *ops;
 	struct child child;
 	struct cgroup *cgroup;
-	struct command_output out[2];
+	struct command_output out[2]; /* of a terminal only the first */
+	bool on_terminal;
 	struct source in_source;
-	int in_fd; /* owned; -1: closed, or there never was one */
+	int in_fd; /* owned; -1: closed, or there never was one; a terminal's is that of out[0] once more */
 	struct buf in;
 	bool in_ended; /* nothing comes behind `in` */
 	struct timer timeout;
@@ -56,7 +57,7 @@ struct command {
 };
 
 /*
- * Starts what the request asks for: `cmd` or `argv`, `cwd`, `env`, `stdin`, `timeout_ms`, `user` (api/link.md). `c` is zeroed; also
+ * Starts what the request asks for: `cmd` or `argv`, `cwd`, `env`, `stdin` or `pty`, `timeout_ms`, `user` (api/link.md). `c` is zeroed; also
  * after a failure command_free() is due.
  */
 int command_start(struct command *c, struct agent *agent, const json_t *request,

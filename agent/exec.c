@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A command that belongs to a stream: its output with back-pressure, its stdin, its end. */
 /*
- * A pipe is read only while the stream has room, so a slow reader stops the command and nothing else. A cancel by the host and
+ * A pipe (or the terminal) is read only while the stream has room, so a slow reader stops the command and nothing else. A cancel by the host and
  * the end of the generation kill it, as its timeout does. Once it is over (command.c), a pipe that others still hold is left to
  * a reader of its own: the result says `background`.
  */
@@ -11,6 +11,7 @@
 
 #include "base/macros.h"
 #include "command.h"
+#include "terminal.h"
 
 struct exec {
 	struct list node;
@@ -44,7 +45,7 @@ static void on_output(struct command_output *out)
 		return;
 	}
 	n = stream_send_from(e->stream, out->channel, out->fd, -1, room);
-	if (n > 0)
+	if (n > 0 && !out->command->on_terminal)
 		output_log_push(&out->command->agent->log, out->channel,
 			stream_sent(e->stream, (size_t)n), (size_t)n);
 	command_output_took(out, n);
@@ -111,6 +112,8 @@ static void on_event(struct stream *s, const json_t *event)
 
 	if (sig > 0 && sig < NSIG)
 		command_signal(&e->command, (int)sig);
+	if (e->command.on_terminal && e->command.out[0].fd >= 0)
+		terminal_resize(e->command.out[0].fd, json_object_get(event, "resize"));
 }
 
 static void on_cancel(struct stream *s)

@@ -19,10 +19,10 @@
 #include <linux/sched.h>
 #include <pwd.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -154,6 +154,8 @@ static _Noreturn void run_child(const struct proc_spec *spec)
 	r = place_fds(spec->fds, ARRAY_SIZE(spec->fds));
 	if (r < 0)
 		child_fail("setting up descriptors", r);
+	if (spec->on_terminal && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
+		child_fail("terminal", -errno);
 	if (spec->cwd_fd >= 0 && fchdir(spec->cwd_fd) < 0)
 		child_fail("working directory", -errno);
 	r = become_user(spec->user);

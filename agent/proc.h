@@ -2,6 +2,7 @@
 /* Starting processes: sessions of their own, in a control group from birth. */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -21,6 +22,7 @@ struct proc_spec {
 	const char *const *argv;
 	char **envp;
 	int fds[4];                   /* become 0 to 3; -1: none (only the last may be) */
+	bool on_terminal;             /* fds[0] is one, and becomes that of the new session */
 	int cwd_fd;                   /* -1: stay */
 	int cgroup_fd;                /* -1: none */
 	const struct proc_user *user; /* NULL: stay root */

@@ -23,7 +23,11 @@
 #define LIMIT_COMMAND_BYTES KIB(120)  /* Linux: one argument is at most 128 KiB (MAX_ARG_STRLEN) */
 #define LIMIT_PATH_BYTES 4095         /* PATH_MAX without its NUL */
 #define LIMIT_CONNECTIONS 512         /* HTTP connections at once, a thread each */
-#define LIMIT_ANSWER_HEAD_BYTES KIB(32) /* of a server in a sandbox */
+#define LIMIT_ANSWER_HEAD_BYTES KIB(32)   /* of a server in a sandbox */
+#define LIMIT_WEBSOCKETS 256              /* of these, WebSockets: the rest stays for all else */
+#define LIMIT_WEBSOCKET_TEXT_BYTES MIB(1) /* one text message; binary ones are not kept */
+#define LIMIT_WEBSOCKET_COMMANDS 32       /* at once on one of them */
+#define LIMIT_TERMINAL_CELLS 1000         /* rows, and columns */
 #define LIMIT_METADATA_ENTRIES 64
 #define LIMIT_METADATA_KEY_BYTES 128
 #define LIMIT_METADATA_VALUE_BYTES KIB(4)

@@ -35,6 +35,10 @@ void command_blame_request(int r, struct err *err);
 /* The facts of a guest's answer about an end that clients get: exit_code, signal, duration_ms. */
 json_t *command_exit_facts(const json_t *ok);
 
+/* Whether its time was over by the guest's answer; and the error that a client gets then. */
+bool command_timed_out(const json_t *ok);
+int command_err_timeout(int64_t timeout_ms, struct err *err);
+
 /* h_processes.c: starts it in the background and answers with what it is. */
 int process_start(struct http_req *req, struct http_resp *resp, struct sandbox *sb,
 	const struct command *c, struct err *err);

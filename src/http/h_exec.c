@@ -103,10 +103,10 @@ int64_t command_deadline(const struct command *c)
 	return clock_mono_ms() + c->timeout_ms + GRACE_MS;
 }
 
-static int err_timeout(const struct command *c, struct err *err)
+int command_err_timeout(int64_t timeout_ms, struct err *err)
 {
 	return err_set(err, ERR_TIMEOUT, -ETIMEDOUT, "command timeout after %gs",
-		(double)c->timeout_ms / 1000);
+		(double)timeout_ms / 1000);
 }
 
 /* The facts of the guest's answer that clients get; others, or of a wrong type, are left out. */
@@ -124,7 +124,7 @@ json_t *command_exit_facts(const json_t *ok)
 	return facts;
 }
 
-static bool timed_out(const json_t *ok)
+bool command_timed_out(const json_t *ok)
 {
 	return json_is_true(json_object_get(ok, "timed_out"));
 }
@@ -135,7 +135,7 @@ json_t *command_answer(struct capture out[2], const json_t *ok)
 
 	(void)json_object_set_new(answer, "stdout", capture_finish(&out[0]));
 	(void)json_object_set_new(answer, "stderr", capture_finish(&out[1]));
-	(void)json_object_set_new(answer, "timed_out", json_boolean(timed_out(ok)));
+	(void)json_object_set_new(answer, "timed_out", json_boolean(command_timed_out(ok)));
 	(void)json_object_set_new(answer, "truncated", json_boolean(out[0].cut || out[1].cut));
 	if (out[0].cut || out[1].cut)
 		(void)json_object_set_new(answer, "output_bytes",
@@ -156,7 +156,7 @@ static int gather(struct link_stream *s, const struct command *c, int client_fd,
 		int r = link_next(s, &ev, deadline, client_fd, err);
 
 		if (r == 0)
-			return err_timeout(c, err);
+			return command_err_timeout(c->timeout_ms, err);
 		if (r < 0)
 			return r;
 		if (ev.type == LINK_DATA)
@@ -187,8 +187,8 @@ int command_run(const struct http_req *req, struct sandbox *sb, const struct com
 
 	if (r == 0)
 		r = gather(s, c, req->client_fd, out, &ok, err);
-	if (r == 0 && timed_out(ok))
-		r = err_timeout(c, err);
+	if (r == 0 && command_timed_out(ok))
+		r = command_err_timeout(c->timeout_ms, err);
 	if (r == -EPIPE)
 		r = sandbox_explain(sb, err);
 	if (r == 0)
@@ -221,9 +221,8 @@ int h_exec(struct http_req *req, struct http_resp *resp, struct err *err)
 
 static int on_close(struct relay *relay, const json_t *ok, struct err *err)
 {
-	if (timed_out(ok))
-		return err_set(err, ERR_TIMEOUT, -ETIMEDOUT, "command timeout after %gs",
-			(double)relay->timeout_ms / 1000);
+	if (command_timed_out(ok))
+		return command_err_timeout(relay->timeout_ms, err);
 	return relay_emit(relay, "exit", command_exit_facts(ok), err);
 }
 

@@ -129,6 +129,12 @@ static int append_requests(struct buf *text, struct http_stats *stats)
 	for (size_t i = 2; r == 0 && i < ARRAY_SIZE(stats->answers); i++)
 		r = buf_appendf(text, "pandastack_http_requests_total{status=\"%zuxx\"} %llu\n", i,
 			atomic_load(&stats->answers[i]));
+	if (r == 0)
+		r = buf_appendf(text,
+			"# HELP pandastack_websockets WebSockets now.\n"
+			"# TYPE pandastack_websockets gauge\n"
+			"pandastack_websockets %u\n",
+			atomic_load(&stats->websockets));
 	return r;
 }
 

@@ -35,6 +35,15 @@ extern const struct http_upload h_proxy_upload;
 /* h_exec.c */
 http_handler_fn h_exec, h_exec_stream;
 
+/* h_exec_ws.c */
+http_handler_fn h_exec_ws;
+
+/* h_terminal.c */
+http_handler_fn h_exec_pty, h_ssh;
+
+/* h_tunnel.c */
+http_handler_fn h_tunnel;
+
 /* h_logs.c */
 http_handler_fn h_logs;
 

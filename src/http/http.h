@@ -38,9 +38,9 @@ struct http_limits {
 	uint64_t results_bytes; /* all results of a cell */
 };
 
-/* Answers so far, by the first digit of their status. */
 struct http_stats {
-	atomic_ullong answers[6];
+	atomic_ullong answers[6]; /* so far, by the first digit of their status */
+	atomic_uint websockets;   /* now */
 };
 
 struct http_req {
@@ -108,6 +108,8 @@ struct http_upgrade {
 	 * has sent already. */
 	void (*run)(void *user, int fd, const void *early, size_t len);
 	void (*free)(void *user);
+	/* run() says good-bye to its client itself when it can read no more; else it is just cut off where the server stops. */
+	bool says_goodbye;
 };
 
 struct http_resp {

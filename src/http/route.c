@@ -25,8 +25,8 @@ static const struct route routes[] = {
 
 	{"POST", SB "/exec", h_exec},
 	{"POST", SB "/exec/stream", h_exec_stream},
-	{"*", SB "/exec/pty"},
-	{"*", SB "/exec/ws"},
+	{"GET", SB "/exec/pty", h_exec_pty},
+	{"GET", SB "/exec/ws", h_exec_ws},
 
 	{"GET", SB "/processes", h_process_list},
 	{"GET", PROCESS, h_process_get},
@@ -87,7 +87,8 @@ static const struct route routes[] = {
 	{"POST", SB "/preview", h_preview},
 	{"POST", SB "/preview-token", h_preview},
 	{"*", SB "/proxy/{port}", h_proxy, &h_proxy_upload, .public = true}, /* access.h */
-	{"*", SB "/ssh"},
+	{"GET", SB "/ports/{port}/tunnel", h_tunnel},
+	{"GET", SB "/ssh", h_ssh},
 
 	{"GET", "/v1/templates", h_template_list},
 	{"*", "/v1/templates/build"},

@@ -42,6 +42,7 @@
 #include "http/proxied.h"
 #include "http/route.h"
 #include "http/upgrades.h"
+#include "http/ws_handshake.h"
 
 enum {
 	IDLE_SECONDS = 75, /* clients keep connections for 60 s */
@@ -113,11 +114,14 @@ static void set_request_id(struct http_req *req)
 static int check_key(const struct http_req *req, struct err *err)
 {
 	const char *header = http_req_header(req, "Authorization"), *key = NULL;
+	_cleanup_free_ char *protocol = NULL;
 
-	if (!header)
-		key = url_query(&req->url, "access_token");
-	else if (strncasecmp(header, "Bearer ", 7) == 0)
+	if (!header) {
+		protocol = ws_handshake_key(&req->headers);
+		key = protocol ? protocol : url_query(&req->url, "access_token");
+	} else if (strncasecmp(header, "Bearer ", 7) == 0) {
 		key = header + 7 + strspn(header + 7, " ");
+	}
 	if (!key)
 		return err_set(err, ERR_UNAUTHORIZED, -EACCES,
 			"unauthorized: send the API key as \"Authorization: Bearer KEY\"%s",
@@ -294,14 +298,31 @@ static ssize_t on_read(void *user, uint64_t pos, char *dst, size_t max)
 	return n < 0 ? MHD_CONTENT_READER_END_WITH_ERROR : n;
 }
 
+/* Says that we are done, and reads on until the client is too. */
+static void drain(int fd)
+{
+	int64_t deadline = clock_mono_ms() + LINGER_MS, left;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char scratch[8192];
+
+	(void)shutdown(fd, SHUT_WR); /* fails only where the client is gone */
+	while ((left = deadline - clock_mono_ms()) > 0 && poll(&p, 1, (int)left) > 0) {
+		if (recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT) <= 0)
+			return;
+	}
+}
+
 static void on_upgrade(void *user, struct MHD_Connection *conn, void *state, const char *early,
 	size_t len, MHD_socket fd, struct MHD_UpgradeResponseHandle *handle)
 {
 	struct exchange *x = user;
 	struct upgraded one;
 
-	if (upgrades_enter(&x->server->upgrades, &one, fd)) {
+	if (upgrades_enter(&x->server->upgrades, &one, fd,
+		    x->resp.upgrade->says_goodbye ? SHUT_RD : SHUT_RDWR)) {
 		x->resp.upgrade->run(x->resp.upgrade_user, fd, early, len);
+		if (x->resp.upgrade->says_goodbye)
+			drain(fd);
 		upgrades_leave(&x->server->upgrades, &one);
 	}
 	(void)MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE); /* the first call on it */
@@ -383,20 +404,6 @@ static enum MHD_Result answer(struct exchange *x)
 	if (x->resp.status >= 100 && x->resp.status < 600)
 		atomic_fetch_add(&x->req.stats->answers[x->resp.status / 100], 1);
 	return ok;
-}
-
-/* Says that we are done, and reads on until the client is too. */
-static void drain(int fd)
-{
-	int64_t deadline = clock_mono_ms() + LINGER_MS, left;
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	char scratch[8192];
-
-	(void)shutdown(fd, SHUT_WR); /* fails only where the client is gone */
-	while ((left = deadline - clock_mono_ms()) > 0 && poll(&p, 1, (int)left) > 0) {
-		if (recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT) <= 0)
-			return;
-	}
 }
 
 /* ---- what the library calls ---- */

@@ -20,11 +20,12 @@ void upgrades_done(struct upgrades *u)
 	pthread_cond_destroy(&u->left);
 }
 
-bool upgrades_enter(struct upgrades *u, struct upgraded *one, int fd)
+bool upgrades_enter(struct upgrades *u, struct upgraded *one, int fd, int how)
 {
 	bool may;
 
 	one->fd = fd;
+	one->how = how;
 	pthread_mutex_lock(&u->lock);
 	may = !u->stopping;
 	if (may)
@@ -47,8 +48,11 @@ void upgrades_stop(struct upgrades *u)
 
 	pthread_mutex_lock(&u->lock);
 	u->stopping = true;
-	list_for_each(it, tmp, &u->open)
-		(void)shutdown(container_of(it, struct upgraded, node)->fd, SHUT_RDWR);
+	list_for_each(it, tmp, &u->open) {
+		const struct upgraded *one = container_of(it, struct upgraded, node);
+
+		(void)shutdown(one->fd, one->how);
+	}
 	while (!list_empty(&u->open))
 		pthread_cond_wait(&u->left, &u->lock);
 	pthread_mutex_unlock(&u->lock);

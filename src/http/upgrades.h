@@ -20,14 +20,15 @@ struct upgrades {
 /* One of them, on the stack of its thread. */
 struct upgraded {
 	struct list node;
-	int fd; /* borrowed */
+	int fd;  /* borrowed */
+	int how; /* SHUT_…: what is done to it when the server stops */
 };
 
 void upgrades_init(struct upgrades *u);
 void upgrades_done(struct upgrades *u);
 
 /* False when the server stops: the connection is then to be closed at once. */
-bool upgrades_enter(struct upgrades *u, struct upgraded *one, int fd);
+bool upgrades_enter(struct upgrades *u, struct upgraded *one, int fd, int how);
 /* Before the descriptor is closed. */
 void upgrades_leave(struct upgrades *u, struct upgraded *one);
 

@@ -56,11 +56,10 @@ void upstream_expect(struct upstream *u, bool no_body, bool upgrade)
 	u->answer = answer_new(no_body, upgrade);
 }
 
-/* What a stream's failure means to the client. */
-static int stream_failed(struct upstream *u, int r, struct err *err)
+int upstream_explain(struct sandbox *sb, int r, struct err *err)
 {
-	if (r == -EPIPE && u->sb)
-		return sandbox_explain(u->sb, err);
+	if (r == -EPIPE && sb)
+		return sandbox_explain(sb, err);
 	if (r != -EREMOTEIO)
 		return r;
 	if (err->kind == ERR_UNSUPPORTED)
@@ -88,7 +87,7 @@ static int fetch(struct upstream *u, int64_t deadline_ms, struct err *err)
 		int r = link_next(u->stream, &ev, deadline_ms, u->client_fd, err);
 
 		if (r <= 0)
-			return r == 0 ? 0 : stream_failed(u, r, err);
+			return r == 0 ? 0 : upstream_explain(u->sb, r, err);
 		if (ev.type == LINK_DATA && ev.len > 0) {
 			u->ev = ev;
 			u->taken = 0;
@@ -189,7 +188,7 @@ int upstream_send(struct upstream *u, const void *data, size_t len, int64_t stal
 		len -= n;
 		deadline = clock_mono_ms() + stall_ms;
 	}
-	return r < 0 ? stream_failed(u, r, err) : 0;
+	return r < 0 ? upstream_explain(u->sb, r, err) : 0;
 }
 
 int upstream_wait_head(struct upstream *u, int64_t wait_ms, struct upstream_head *ret,

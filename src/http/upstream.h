@@ -27,6 +27,9 @@ struct upstream *upstream_new(struct link_stream *stream, struct sandbox *sb, ui
 	int client_fd);
 struct upstream *upstream_close(struct upstream *u);
 
+/* What the failure `r` of such a stream means to a client: *err in its words. Returns the errno. */
+int upstream_explain(struct sandbox *sb, int r, struct err *err);
+
 /* What the client asked for, which tells whether an answer has a body. Before all that follows. */
 void upstream_expect(struct upstream *u, bool no_body, bool upgrade);
 

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from conftest import Agent
-from link_client import WINDOW, Link, LinkError
+from link_client import WINDOW, Link, LinkError, Stream
 
 
 def test_output_and_exit_code(link: Link) -> None:
@@ -227,3 +229,111 @@ def test_no_descriptor_reaches_a_command(link: Link) -> None:
     assert link.exec("ls /proc/self/fd")[1].split() == [b"0", b"1", b"2", b"3"]  # 3 is ls's own
     other.end()
     other.result()
+
+
+# --- on a terminal -------------------------------------------------------------------------------
+
+
+def terminal(link: Link, cmd: str | None = None, rows: int = 24, cols: int = 80, **request: object) -> Stream:
+    return link.open("exec", cmd=cmd, pty={"rows": rows, "cols": cols}, **request)
+
+
+def test_a_terminal_is_one(link: Link) -> None:
+    s = terminal(link, "tty; stty size; test -t 0 && test -t 1 && test -t 2 && echo $TERM; exit 7", 31, 117)
+    assert s.result()["exit_code"] == 7
+    assert re.fullmatch(rb"/dev/pts/\d+\r\n31 117\r\nxterm-256color\r\n", s.stdout) and s.stderr == b""
+
+
+def test_a_terminal_controls_its_session(link: Link) -> None:
+    s = terminal(link, "echo ready; exec sleep 1000")
+    s.wait(lambda: b"ready" in s.stdout)
+    s.send(b"\x03")
+    result = s.result()
+    assert (result["exit_code"], result["signal"]) == (130, signal.SIGINT)
+    assert s.stdout.endswith(b"^C")
+
+
+def test_what_is_typed(link: Link) -> None:
+    s = terminal(link, "read line; echo got $line; cat; echo end")
+    s.send(b"hello\n")
+    s.wait(lambda: b"got hello\r\n" in s.stdout)
+    s.end()  # changes nothing
+    s.send(b"more\n\x04")
+    assert s.result()["exit_code"] == 0
+    assert s.stdout.endswith(b"more\r\nmore\r\nend\r\n")
+
+
+def test_a_login_shell(link: Link) -> None:
+    s = terminal(link, env={"SHELL": "/bin/bash", "PS1": "$ "})
+    s.send(b"shopt -q login_shell && echo is-$((40 + 2)); exit 3\n")
+    assert s.result()["exit_code"] == 3
+    assert b"is-42" in s.stdout
+    s = terminal(link, env={"SHELL": "/no/such/shell"})
+    s.send(b"exit 4\n")
+    assert s.result()["exit_code"] == 4
+
+
+def test_a_terminal_is_resized(link: Link) -> None:
+    s = terminal(link, "trap 'stty size; exit 0' WINCH; echo ready; while :; do read x; done")
+    s.wait(lambda: b"ready" in s.stdout)
+    for wrong in ({}, {"rows": 0, "cols": 1}, {"rows": 65536, "cols": 1}, {"rows": "5", "cols": 5}, [], 7, None):
+        s.event({"resize": wrong})
+    s.event({"resize": {"rows": 50, "cols": 132}})
+    assert s.result()["exit_code"] == 0
+    assert s.stdout == b"ready\r\n50 132\r\n"
+
+
+@pytest.mark.parametrize("pty", [{}, [], 1, {"rows": 24}, {"rows": 0, "cols": 80}, {"rows": 24, "cols": 65536}])
+def test_terminals_that_are_none(link: Link, pty: object) -> None:
+    with pytest.raises(LinkError) as e:
+        link.call("exec", cmd="true", pty=pty)
+    assert e.value.kind == "invalid"
+
+
+def test_a_terminal_with_a_slow_reader_loses_nothing(link: Link, tmp_path: Path) -> None:
+    """The command has ended, and the time for late output is over, long before the last of it is read."""
+    s = link.open(
+        "exec", cmd=f"stty -opost; echo $$ > {tmp_path}/pid; yes | head -c 268000", pty={"rows": 24, "cols": 80}
+    )
+    s.auto_credit = False
+    s.wait(lambda: s.received >= WINDOW)
+    pid = (tmp_path / "pid").read_text().strip()
+    link.exec(f"while test -d /proc/{pid}; do sleep 0.01; done; sleep 0.3")
+    s.auto_credit = True
+    s.credit(s.received)
+    assert s.result()["exit_code"] == 0
+    assert s.stdout == b"y\n" * 134_000
+
+
+def test_what_lives_on_after_a_terminal(link: Link, tmp_path: Path) -> None:
+    """A service started with & keeps a terminal that it can write to."""
+    done = tmp_path / "done"
+    s = terminal(
+        link, f"trap '' HUP; (until test -e {tmp_path}/go; do sleep 0.05; done; echo late && touch {done}) & exit 0"
+    )
+    assert s.result()["background"] is True
+    (tmp_path / "go").touch()
+    assert link.exec(f"until test -e {done}; do sleep 0.05; done", timeout_ms=10_000)[0]["exit_code"] == 0
+
+
+def test_a_terminal_ends_with_its_client(link: Link, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    s = terminal(link, f"trap '' HUP; echo $$ > {pid_file}; echo ready; while :; do sleep 1000; done")
+    s.wait(lambda: b"ready" in s.stdout)
+    s.cancel()
+    s.wait()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
+
+
+def test_a_terminal_times_out(link: Link) -> None:
+    result = terminal(link, "sleep 1000", timeout_ms=100).result()
+    assert result["timed_out"] is True and result["exit_code"] == 124
+
+
+def test_what_a_terminal_shows_is_not_logged(link: Link) -> None:
+    assert terminal(link, "echo not-this-one").result()["exit_code"] == 0
+    link.exec("echo but-this-one")
+    s = link.open("logs")
+    s.result()
+    assert s.stdout == b"but-this-one\n"

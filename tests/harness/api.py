@@ -8,9 +8,12 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import urlencode
 
 import requests
 from requests.adapters import HTTPAdapter
+
+from harness.websocket import WebSocket
 
 Json = dict[str, Any]
 SECONDS = 120
@@ -221,6 +224,11 @@ class Sandbox:
                 raise ApiError(response)
             assert response.headers["Content-Type"].startswith("text/event-stream")
             yield events_of(response)
+
+    def socket(self, what: str, headers: dict[str, str] | None = None, **query: Any) -> WebSocket:
+        """One of its WebSockets, with the key."""
+        target = f"{self.path}/{what}" + ("?" + urlencode(query) if query else "")
+        return WebSocket(self.api.url, target, {"Authorization": f"Bearer {self.api.key}", **(headers or {})})
 
     # ---- commands ----
 

@@ -16,12 +16,14 @@ import requests
 from harness.api import Api, Sandbox
 from harness.websocket import WebSocket
 
-SOURCE = Path(__file__).parent.parent / "guest" / "server.py"
+SOURCES = Path(__file__).parent.parent / "guest"
 SECONDS = 60
 
 
 class GuestServer:
     """Runs until its block ends."""
+
+    source = SOURCES / "server.py"
 
     def __init__(self, sandbox: Sandbox, *, together: int = 1) -> None:
         """`together`: how many requests to /together wait for each other."""
@@ -30,8 +32,8 @@ class GuestServer:
         self.lines: list[str] = []
         self._news = threading.Condition()
         self._over = False
-        sandbox.write("/tmp/server.py", SOURCE.read_bytes())
-        self._stream = sandbox.stream(f"exec python3 /tmp/server.py 0 {together} 2>&1")
+        sandbox.write(f"/tmp/{self.source.name}", self.source.read_bytes())
+        self._stream = sandbox.stream(f"exec python3 /tmp/{self.source.name} 0 {together} 2>&1")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self.port = 0
 
@@ -44,10 +46,14 @@ class GuestServer:
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, at: TracebackType | None) -> None:
         """It ends."""
-        with contextlib.suppress(requests.RequestException):
-            self.request("GET", "/end")
+        self.end()
         self._reader.join(SECONDS)
         self._stream.__exit__(kind, e, at)
+
+    def end(self) -> None:
+        """Ask it to."""
+        with contextlib.suppress(requests.RequestException):
+            self.request("GET", "/end")
 
     def _read(self) -> None:
         text = ""
@@ -123,6 +129,24 @@ class GuestServer:
             *lines,
         ]
         return "\r\n".join(head).encode("latin-1") + b"\r\n\r\n"
+
+
+class TcpServer(GuestServer):
+    """The one that speaks no HTTP (tests/guest/tcp.py), reached by tunnels."""
+
+    source = SOURCES / "tcp.py"
+
+    def end(self) -> None:
+        """Ask it to."""
+        with contextlib.suppress(OSError, EOFError, AssertionError), self.tunnel("end") as ws:
+            ws.receive()
+
+    def tunnel(self, line: str | None = None) -> WebSocket:
+        """A connection to it, whose first line may be said already."""
+        ws = self.sandbox.socket(f"ports/{self.port}/tunnel")
+        if line is not None:
+            ws.send(f"{line}\n".encode())
+        return ws
 
 
 def read_all(sock: socket.socket) -> bytes:

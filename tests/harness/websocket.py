@@ -43,7 +43,8 @@ class WebSocket:
         at = urlsplit(url)
         self.sock = socket.create_connection((at.hostname, at.port), SECONDS)
         self.file = self.sock.makefile("rb")
-        self.closed: int | None = None
+        self.closed: int | None = None  # with this code
+        self.reason = ""
         key = base64.b64encode(os.urandom(16)).decode()
         lines = {
             "Host": at.netloc,
@@ -126,12 +127,23 @@ class WebSocket:
                 self.frame(PONG, data)
             elif opcode == CLOSE:
                 self.closed = struct.unpack("!H", data[:2])[0] if data else 1005
+                self.reason = data[2:].decode()
                 return None
             elif opcode != PONG:
                 kind = opcode or kind
                 whole += data
                 if final:
                     return whole.decode() if kind == TEXT else whole
+
+    def bytes(self, size: int) -> bytes:
+        """The next messages, which must be binary and together of that size."""
+        got = bytearray()
+        while len(got) < size:
+            message = self.receive()
+            assert isinstance(message, bytes), message
+            got += message
+        assert len(got) == size
+        return bytes(got)
 
     def json(self) -> dict[str, Any]:
         """The next message, which must be JSON."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from harness import Api, Daemon, Sandbox
+from harness import Api, Daemon
 from harness.daemon import REPO, templates
 
 
@@ -166,19 +166,6 @@ def test_me(api: Api) -> None:
 )
 def test_what_is_not_built_says_so(api: Api, method: str, path: str) -> None:
     api.refused(method, path, 501, "not_supported")
-
-
-@pytest.mark.parametrize("call", ["exec/ws", "exec/pty"])
-def test_what_a_sandbox_can_not_do_yet_says_so(box: Sandbox, call: str) -> None:
-    box.api.refused("POST", f"{box.path}/{call}", 501, "not_supported")
-    box.api.refused(
-        "POST",
-        f"{box.path}/{call}",
-        501,
-        "not_supported",
-        data=b"",
-        headers={"Content-Type": "text/plain;charset=UTF-8"},
-    )
 
 
 def built_routes() -> list[str]:

@@ -8,8 +8,14 @@ import { importModule } from "./platform.js";
 export interface PtyOptions {
   /** Hears what the terminal shows. */
   onData: (bytes: Uint8Array) => unknown;
+  /** What runs in it (for `sh -c`); a login shell without it. */
+  cmd?: string | undefined;
   rows?: number | undefined;
   cols?: number | undefined;
+  /** Folder of what runs in it. */
+  cwd?: string | undefined;
+  /** Who that runs as. */
+  user?: string | undefined;
   /** Closes it, and ends what runs in it. */
   signal?: AbortSignal | undefined;
 }
@@ -53,8 +59,8 @@ export class Pty {
   }
 
   static async open(client: Client, path: string, options: PtyOptions): Promise<Pty> {
-    const { rows = 24, cols = 80, signal } = options;
-    const url = await client.socketUrl(path, { rows, cols });
+    const { cmd, rows = 24, cols = 80, cwd, user, signal } = options;
+    const url = await client.socketUrl(path, { cmd, rows, cols, cwd, user });
     const Socket = await socketClass();
     signal?.throwIfAborted();
     const socket = new Socket(url);

@@ -153,6 +153,7 @@ async function callAll(client: Client): Promise<void> {
     timeoutSeconds: 1,
   });
   await box.commands.list();
+  await box.commands.get(7);
   await process.refresh();
   await process.wait({ seconds: 1 });
   await process.stream();
