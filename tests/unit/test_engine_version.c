@@ -13,7 +13,8 @@ static void is(const char *text, int number, const char *version)
 {
 	char got[16] = "";
 
-	assert_int_equal(program_parse_version(text, "QEMU emulator version ", got, sizeof(got)), number);
+	assert_int_equal(program_parse_version(text, "QEMU emulator version ", got, sizeof(got)),
+		number);
 	if (number)
 		assert_string_equal(got, version);
 }
