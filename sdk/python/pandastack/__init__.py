@@ -13,13 +13,19 @@
 
 from ._async.client import AsyncClient
 from ._async.code import AsyncCodeContext
+from ._async.commands import AsyncCommands, AsyncProcess
 from ._async.explore import Exploration as AsyncExploration
 from ._async.filesystem import AsyncFilesystem
+from ._async.follower import AsyncFollower
+from ._async.pty import AsyncPty
 from ._async.sandbox import AsyncSandbox
 from ._sync.client import Client
 from ._sync.code import CodeContext
+from ._sync.commands import Commands, Process
 from ._sync.explore import Exploration, Outcome
 from ._sync.filesystem import Filesystem
+from ._sync.follower import Follower
+from ._sync.pty import Pty
 from ._sync.sandbox import Sandbox
 from ._version import __version__
 from .errors import (
@@ -39,15 +45,18 @@ from .errors import (
     SandboxTimeout,
     ServerError,
 )
-from .execution import Execution, Result
+from .execution import Execution, Picture, Result
 from .models import (
     EgressRules,
     ExecResult,
+    FileEvent,
     FileInfo,
     Lifecycle,
     Metrics,
     Network,
     NetworkPolicy,
+    Port,
+    ProcessInfo,
     Promotion,
     SandboxEvent,
     SandboxInfo,
@@ -62,8 +71,12 @@ __all__ = [
     "APIConnectionError",
     "AsyncClient",
     "AsyncCodeContext",
+    "AsyncCommands",
     "AsyncExploration",
     "AsyncFilesystem",
+    "AsyncFollower",
+    "AsyncProcess",
+    "AsyncPty",
     "AsyncSandbox",
     "AuthError",
     "BadRequestError",
@@ -71,6 +84,7 @@ __all__ = [
     "CodeContext",
     "CommandError",
     "CommandFailed",
+    "Commands",
     "ConfigError",
     "ConflictError",
     "EgressRules",
@@ -79,8 +93,10 @@ __all__ = [
     "Execution",
     "Exploration",
     "ExploreError",
+    "FileEvent",
     "FileInfo",
     "Filesystem",
+    "Follower",
     "Lifecycle",
     "LimitError",
     "Metrics",
@@ -90,7 +106,12 @@ __all__ = [
     "NotSupportedError",
     "Outcome",
     "PandastackError",
+    "Picture",
+    "Port",
+    "Process",
+    "ProcessInfo",
     "Promotion",
+    "Pty",
     "Result",
     "Sandbox",
     "SandboxEvent",

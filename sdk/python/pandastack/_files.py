@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Callable, Optional, Union
 
 PIECE_BYTES = 1 << 20
+BYTES = {"Content-Type": "application/octet-stream"}
 
 Source = Union[str, "os.PathLike[str]", IO[bytes]]
 Progress = Callable[[int, Optional[int]], object]

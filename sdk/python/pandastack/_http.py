@@ -48,20 +48,30 @@ def may_retry(error: httpx.TransportError, *, safe: bool) -> bool:
     return safe and isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError))
 
 
-def explain(error: httpx.TransportError, config: Config) -> APIConnectionError:
-    """What it means that there is no answer."""
+def explain(error: httpx.TransportError, config: Config, *, streams: bool = False) -> APIConnectionError:
+    """What it means that there is no answer, or no more of one that comes in pieces."""
     where = f"the daemon at {config.api}"
     if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
         return APIConnectionError(
             f"no daemon answers at {config.api} ({error}): is it running? "
             f"Start it with `pandastack serve`, or set PANDASTACK_API to where it is"
         )
+    if isinstance(error, httpx.TimeoutException) and streams:
+        return APIConnectionError(f"{where} was silent for too long: it hangs, or what is between does. Try again")
     if isinstance(error, httpx.TimeoutException):
         return APIConnectionError(
             f"{where} was silent for too long: the call may still take effect. Client(timeout=…) waits longer"
         )
     return APIConnectionError(
         f"the connection to {where} broke ({error}): does it still run? The call may have taken effect"
+    )
+
+
+def no_socket(config: Config) -> APIConnectionError:
+    """What it means that a WebSocket was asked for and something else was answered."""
+    return APIConnectionError(
+        f"what answers at {config.api} opened no WebSocket: is there a proxy before the daemon that passes none? "
+        f"Is PANDASTACK_API the address of a pandastack daemon?"
     )
 
 

@@ -87,6 +87,23 @@ class ExecResult(Model):
 
 
 @dataclass
+class ProcessInfo(Model):
+    """A command in the background, as the API describes it: `exit_code` is there once it has ended."""
+
+    id: int
+    pid: int
+    cmd: str
+    status: str
+    stdin: bool
+    started_at: str
+    output_bytes: int
+    exit_code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    duration_ms: int = 0
+
+
+@dataclass
 class FileInfo(Model):
     """A file or a folder in a sandbox."""
 
@@ -97,6 +114,38 @@ class FileInfo(Model):
     mtime: int
     path: str = ""
     type: str = ""
+
+
+@dataclass
+class FileEvent(Model):
+    """A change in a folder that is watched.
+
+    Attributes:
+        type: create, write, remove, rename, chmod; or overflow: changes were lost, or (with a path) what is in that
+            folder is not watched, for there are too many.
+        path: From the folder on; empty: the folder itself.
+        is_dir: Whether it is, or was, a folder.
+        to: The new name.
+    """
+
+    type: str
+    path: str
+    is_dir: bool
+    to: str | None = None
+
+
+@dataclass
+class Port(Model):
+    """A port that something in a sandbox listens on (source "detected"), or that has a label ("user").
+
+    `proxy_url` is where it is reached with the key, a path of the API.
+    """
+
+    port: int
+    listening: bool
+    source: str
+    proxy_url: str
+    label: str | None = None
 
 
 @dataclass

@@ -85,13 +85,17 @@ export class Client {
     take: (event: ServerEvent) => T,
   ): Promise<AsyncGenerator<T, void>> {
     const reply = await this.request("GET", path, { headers: { accept: "text/event-stream" }, ...options });
-    return (async function* () {
+    const told = (async function* () {
       for await (const event of serverEvents(reply.chunks())) {
         const { error, code } = event.data;
         if (event.name === "error") throw errorOf(String(error), { code: String(code) });
         yield take(event);
       }
     })();
+    const leave = told.return.bind(told);
+    // Who leaves before the first next() does so, too, and chunks() has not begun then.
+    told.return = (value) => leave(value).finally(() => reply.close());
+    return told;
   }
 
   /** Where a WebSocket finds that path. It can't send a header with the key. */

@@ -149,6 +149,11 @@ export class Commands {
     return listFromWire<ProcessInfo>(answer).map((info) => this.#process(info));
   }
 
+  /** The one of that id. */
+  async get(id: number, options: CallOptions = {}): Promise<Process> {
+    return this.#process(fromWire(await this.client.json("GET", `${this.sandbox}/processes/${id}`, options)));
+  }
+
   #process(info: ProcessInfo): Process {
     return new Process(this.client, `${this.sandbox}/processes`, info);
   }

@@ -133,9 +133,14 @@ export class Reply {
         yield next.value;
       }
     } finally {
-      this.watch.end();
-      this.watch.abort();
+      this.close();
     }
+  }
+
+  /** Closes its connection, if it has not come whole. */
+  close(): void {
+    this.watch.end();
+    this.watch.abort();
   }
 
   async bytes(): Promise<Uint8Array> {

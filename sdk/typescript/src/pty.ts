@@ -8,8 +8,14 @@ import { importModule } from "./platform.js";
 export interface PtyOptions {
   /** Hears what the terminal shows. */
   onData: (bytes: Uint8Array) => unknown;
+  /** What runs in it (for `sh -c`); a login shell without it. */
+  cmd?: string | undefined;
   rows?: number | undefined;
   cols?: number | undefined;
+  /** Folder of what runs in it. */
+  cwd?: string | undefined;
+  /** Who that runs as. */
+  user?: string | undefined;
   /** Closes it, and ends what runs in it. */
   signal?: AbortSignal | undefined;
 }
@@ -24,8 +30,8 @@ async function socketClass(): Promise<typeof WebSocket> {
 }
 
 /** Resolves with what a socket says first. */
-const first = (socket: WebSocket, ...names: string[]) =>
-  new Promise<Event>((resolve) => {
+const first = <K extends keyof WebSocketEventMap>(socket: WebSocket, ...names: K[]) =>
+  new Promise<WebSocketEventMap[K]>((resolve) => {
     for (const name of names) socket.addEventListener(name, resolve, { once: true });
   });
 
@@ -33,7 +39,7 @@ export class Pty {
   #exitCode: number | undefined;
   #failure: { error: unknown } | undefined;
   readonly #socket: WebSocket;
-  readonly #closed: Promise<Event>;
+  readonly #closed: Promise<CloseEvent>;
 
   private constructor(socket: WebSocket, { onData, signal }: PtyOptions) {
     this.#socket = socket;
@@ -53,8 +59,9 @@ export class Pty {
   }
 
   static async open(client: Client, path: string, options: PtyOptions): Promise<Pty> {
-    const { rows = 24, cols = 80, signal } = options;
-    const url = await client.socketUrl(path, { rows, cols });
+    const { cmd, rows = 24, cols = 80, cwd, user, signal } = options;
+    const query = { cmd, rows, cols, cwd, user };
+    const url = await client.socketUrl(path, query);
     const Socket = await socketClass();
     signal?.throwIfAborted();
     const socket = new Socket(url);
@@ -63,7 +70,10 @@ export class Pty {
     const { type } = await first(socket, "open", "error", "close");
     signal?.throwIfAborted();
     if (type === "open") return pty;
-    await client.send("GET", path, { signal }); // a socket does not tell why it was refused
+    // A socket does not tell why it was refused.
+    await client.send("GET", path, { query, signal }).catch((error: unknown) => {
+      if (!(error instanceof Error) || !error.message.includes("is a WebSocket")) throw error;
+    });
     throw new APIConnectionError("the server opened no terminal: is there a proxy before it that passes no WebSocket?");
   }
 
@@ -82,9 +92,10 @@ export class Pty {
 
   /** Waits for the end of what runs in it; its exit code. What onData throws closes it, and is thrown here. */
   async wait(): Promise<number> {
-    await this.#closed;
+    const { reason } = await this.#closed;
     if (this.#failure) throw this.#failure.error;
     if (this.#exitCode !== undefined) return this.#exitCode;
-    throw new ExecInterrupted("the terminal was closed before what runs in it ended: what became of it is not known");
+    const lost = "the terminal was closed before what runs in it ended: what became of it is not known";
+    throw new ExecInterrupted(reason ? `${lost} (${reason})` : lost);
   }
 }

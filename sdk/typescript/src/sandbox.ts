@@ -243,7 +243,7 @@ export class Sandbox {
     return (await this.exec(cmd, options)).exitCode;
   }
 
-  /** Opens a terminal with a login shell. */
+  /** Opens a terminal, with a login shell or a command in it, which ends with the terminal. */
   openPty(options: PtyOptions): Promise<Pty> {
     return Pty.open(this.client, `${this.#path}/exec/pty`, options);
   }

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import httpx
 
-from .. import _http
+from .. import _http, _websocket
 from .._config import load_config
 from .._gather import Gathered
 from .._sse import Decoder, Event
@@ -17,6 +17,7 @@ from ..errors import APIConnectionError, Json
 from ..execution import Result
 from . import _io
 from .catalog import AsyncSnapshots, AsyncTemplates
+from .follower import AsyncFollower, T
 
 
 class AsyncClient:
@@ -65,14 +66,15 @@ class AsyncClient:
         while True:
             try:
                 response = await self._http.send(request, stream=stream)
-                if not response.is_success:
+                good = response.is_success or response.status_code == 101
+                if not good:
                     await response.aread()
             except httpx.TransportError as e:
                 pause = next(pauses, None)
                 if pause is None or not _http.may_retry(e, safe=safe):
                     raise _http.explain(e, self._config) from e
             else:
-                if not response.is_success:
+                if not good:
                     raise _http.refusal(response, self._config)
                 return response
             await _io.sleep(pause)
@@ -105,7 +107,20 @@ class AsyncClient:
             async for piece in response.aiter_bytes():
                 yield piece
         except httpx.TransportError as e:
-            raise _http.explain(e, self._config) from e
+            raise _http.explain(e, self._config, streams=True) from e
+
+    async def open_socket(self, path: str, params: Json) -> httpx.Response:
+        """A WebSocket: the answer's extension `network_stream` is its connection until the answer is closed."""
+        key = _websocket.new_key()
+        response = await self._send(
+            self._http.build_request("GET", path, params=params, headers=_websocket.handshake(key)),
+            safe=False,
+            stream=True,
+        )
+        if response.headers.get("Sec-WebSocket-Accept") != _websocket.accepted(key):
+            await response.aclose()
+            raise _http.no_socket(self._config)
+        return response
 
     async def events(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:
         """The events of a stream."""
@@ -113,6 +128,10 @@ class AsyncClient:
         async for piece in pieces:
             for event in decoder.feed(piece):
                 yield event
+
+    def follow(self, route: str, take: Callable[[Event], T], **params: Any) -> AsyncFollower[T]:
+        """What the daemon tells as it happens; `take` makes a value of each event."""
+        return AsyncFollower(self, route, take, _http.without_none(**params))
 
     async def _gathered(self, pieces: AsyncIterator[bytes], gathered: Gathered) -> AsyncIterator[Event]:
         lost: APIConnectionError | None = None
@@ -129,15 +148,19 @@ class AsyncClient:
     async def run(
         self,
         path: str,
-        body: Json,
+        body: Json | None,
         on_stdout: Callable[[str], Any] | None,
         on_stderr: Callable[[str], Any] | None,
         on_result: Callable[[Result], Any] | None = None,
+        on_lost: Callable[[int], Any] | None = None,
     ) -> Json:
-        """Run a command or a cell as a stream, whose events listeners hear at once; its answer."""
+        """Run a command or a cell as a stream, whose events listeners hear at once; its answer.
+
+        Without a body it hears one that was started before.
+        """
         gathered = Gathered()
         headers = {"Accept": "text/event-stream"}
-        async with self.stream("POST", path, json=body, headers=headers) as pieces:
+        async with self.stream("POST" if body else "GET", path, json=body, headers=headers) as pieces:
             async for event in self._gathered(pieces, gathered):
                 if event.name == "stdout":
                     await _io.tell(on_stdout, event.data["chunk"])
@@ -145,6 +168,8 @@ class AsyncClient:
                     await _io.tell(on_stderr, event.data["chunk"])
                 elif event.name == "result":
                     await _io.tell(on_result, Result(event.data["data"]))
+                elif event.name == "truncated":
+                    await _io.tell(on_lost, int(event.data.get("bytes", 0)))
         return gathered.answer()
 
 

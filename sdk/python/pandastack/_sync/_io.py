@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import Any, Callable, TypeVar
 
 T = TypeVar("T")
 
+Lock = threading.Lock
 sleep = time.sleep
 
 
@@ -32,6 +34,18 @@ def gather(calls: Sequence[Callable[[], T]]) -> list[T]:
         return [future.result() for future in [pool.submit(call) for call in calls]]
     finally:
         pool.shutdown(wait=False)  # after Ctrl-C the caller ends what they wait for
+
+
+def start(work: Callable[[], None]) -> threading.Thread:
+    """Begin work that goes on beside the caller."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def join(work: threading.Thread) -> None:
+    """Wait for its end."""
+    work.join()
 
 
 def owner() -> object:

@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import httpx
 
-from .. import _http
+from .. import _http, _websocket
 from .._config import load_config
 from .._gather import Gathered
 from .._sse import Decoder, Event
@@ -18,6 +18,7 @@ from ..errors import APIConnectionError, Json
 from ..execution import Result
 from . import _io
 from .catalog import Snapshots, Templates
+from .follower import Follower, T
 
 
 class Client:
@@ -66,14 +67,15 @@ class Client:
         while True:
             try:
                 response = self._http.send(request, stream=stream)
-                if not response.is_success:
+                good = response.is_success or response.status_code == 101
+                if not good:
                     response.read()
             except httpx.TransportError as e:
                 pause = next(pauses, None)
                 if pause is None or not _http.may_retry(e, safe=safe):
                     raise _http.explain(e, self._config) from e
             else:
-                if not response.is_success:
+                if not good:
                     raise _http.refusal(response, self._config)
                 return response
             _io.sleep(pause)
@@ -106,7 +108,20 @@ class Client:
             for piece in response.iter_bytes():
                 yield piece
         except httpx.TransportError as e:
-            raise _http.explain(e, self._config) from e
+            raise _http.explain(e, self._config, streams=True) from e
+
+    def open_socket(self, path: str, params: Json) -> httpx.Response:
+        """A WebSocket: the answer's extension `network_stream` is its connection until the answer is closed."""
+        key = _websocket.new_key()
+        response = self._send(
+            self._http.build_request("GET", path, params=params, headers=_websocket.handshake(key)),
+            safe=False,
+            stream=True,
+        )
+        if response.headers.get("Sec-WebSocket-Accept") != _websocket.accepted(key):
+            response.close()
+            raise _http.no_socket(self._config)
+        return response
 
     def events(self, pieces: Iterator[bytes]) -> Iterator[Event]:
         """The events of a stream."""
@@ -114,6 +129,10 @@ class Client:
         for piece in pieces:
             for event in decoder.feed(piece):
                 yield event
+
+    def follow(self, route: str, take: Callable[[Event], T], **params: Any) -> Follower[T]:
+        """What the daemon tells as it happens; `take` makes a value of each event."""
+        return Follower(self, route, take, _http.without_none(**params))
 
     def _gathered(self, pieces: Iterator[bytes], gathered: Gathered) -> Iterator[Event]:
         lost: APIConnectionError | None = None
@@ -130,15 +149,19 @@ class Client:
     def run(
         self,
         path: str,
-        body: Json,
+        body: Json | None,
         on_stdout: Callable[[str], Any] | None,
         on_stderr: Callable[[str], Any] | None,
         on_result: Callable[[Result], Any] | None = None,
+        on_lost: Callable[[int], Any] | None = None,
     ) -> Json:
-        """Run a command or a cell as a stream, whose events listeners hear at once; its answer."""
+        """Run a command or a cell as a stream, whose events listeners hear at once; its answer.
+
+        Without a body it hears one that was started before.
+        """
         gathered = Gathered()
         headers = {"Accept": "text/event-stream"}
-        with self.stream("POST", path, json=body, headers=headers) as pieces:
+        with self.stream("POST" if body else "GET", path, json=body, headers=headers) as pieces:
             for event in self._gathered(pieces, gathered):
                 if event.name == "stdout":
                     _io.tell(on_stdout, event.data["chunk"])
@@ -146,6 +169,8 @@ class Client:
                     _io.tell(on_stderr, event.data["chunk"])
                 elif event.name == "result":
                     _io.tell(on_result, Result(event.data["data"]))
+                elif event.name == "truncated":
+                    _io.tell(on_lost, int(event.data.get("bytes", 0)))
         return gathered.answer()
 
 

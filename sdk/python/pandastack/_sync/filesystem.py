@@ -9,16 +9,21 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from .. import _files
-from .._files import Progress, Source
+from .._files import BYTES, Progress, Source
 from .._http import path_of
+from .._sse import Event
 from ..errors import NotFoundError
-from ..models import FileInfo, member
+from ..models import FileEvent, FileInfo, member
 from . import _io
+from .follower import Follower
 
 if TYPE_CHECKING:
     from .sandbox import Sandbox
 
-BYTES = {"Content-Type": "application/octet-stream"}
+
+def change_of(event: Event) -> FileEvent:
+    """What a folder's watch tells."""
+    return FileEvent.from_json({**event.data, "type": event.name})
 
 
 class Filesystem:
@@ -119,3 +124,11 @@ class Filesystem:
     def move(self, source: str, target: str) -> None:
         """Move or rename."""
         self._call("POST", "move", json={"from": source, "to": target})
+
+    def watch(self, path: str, *, recursive: bool = False) -> Follower[FileEvent]:
+        """What changes in a folder, until that is gone; with `recursive` also in the folders in it.
+
+        Changes are told from the beginning of the `with` block on, or without one from the first next() on.
+        """
+        follow = self._sandbox.client.follow
+        return follow(self._path("watch"), change_of, path=path, recursive=recursive or None)

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import builtins
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import Any, Callable, TypeVar
+from collections.abc import Sequence
+from typing import Any, Callable, Literal, TypeVar
 
 from .._http import GRACE_SECONDS, path_of, without_none
+from .._sse import Event
 from ..errors import CommandError, NotFoundError
 from ..execution import Execution
 from ..models import (
@@ -18,6 +19,7 @@ from ..models import (
     Metrics,
     Network,
     NetworkPolicy,
+    Port,
     Promotion,
     SandboxEvent,
     SandboxInfo,
@@ -27,14 +29,30 @@ from ..models import (
 )
 from .client import Client, default_client
 from .code import CodeContext, milliseconds
+from .commands import Commands
 from .explore import Exploration, explore
 from .filesystem import Filesystem
+from .follower import Follower
+from .pty import Pty
 
 C = TypeVar("C")
 R = TypeVar("R")
 
+# Both outputs of its commands by default, or one of them; or the console of its machine.
+LogStream = Literal["both", "stdout", "stderr", "console"]
+
 # The daemon's limit of a command, where none is asked for.
 EXEC_SECONDS = 600
+
+
+def event_of(event: Event) -> SandboxEvent:
+    """What followed events tell."""
+    return SandboxEvent.from_json(event.data)
+
+
+def line_of(event: Event) -> str:
+    """What a followed log tells, also where a slow reader has missed lines."""
+    return str(event.data.get("line", "")).removesuffix("\n")
 
 
 class Sandbox(SandboxInfo):
@@ -45,12 +63,14 @@ class Sandbox(SandboxInfo):
     Attributes:
         client: The daemon that it lives at.
         filesystem: Its files.
+        commands: What runs in it in the background.
     """
 
     def __init__(self, client: Client, data: Any) -> None:
         self.client = client
         self._update(data)
         self.filesystem = Filesystem(self)
+        self.commands = Commands(self)
         self._contexts: dict[str, CodeContext] = {}
 
     def _update(self, data: Any) -> None:
@@ -170,18 +190,53 @@ class Sandbox(SandboxInfo):
         params = without_none(tail=tail, since=since)
         return SandboxEvent.list_from_json(member(self._call("GET", "events", params=params), "events"))
 
-    def follow_events(
-        self, *, tail: int | None = None, since: str | None = None
-    ) -> Iterator[SandboxEvent]:
+    def follow_events(self, *, tail: int | None = None, since: str | None = None) -> Follower[SandboxEvent]:
         """As events(), and then each as it happens, until it is killed."""
-        params = without_none(follow="1", tail=tail, since=since)
-        with self.client.stream("GET", path_of("sandboxes", self.id, "events"), params=params) as pieces:
-            for event in self.client.events(pieces):
-                yield SandboxEvent.from_json(event.data)
+        path = path_of("sandboxes", self.id, "events")
+        return self.client.follow(path, event_of, tail=tail, since=since, follow=True)
+
+    def logs(self, *, stream: LogStream | None = None, tail: int | None = None) -> builtins.list[str]:
+        """The lines that its commands have written, or the last `tail` of them; the last 256 KiB are kept."""
+        params = without_none(stream=stream, tail=tail)
+        answer = self.client.fetch("GET", path_of("sandboxes", self.id, "logs"), params=params)
+        lines = answer.content.decode(errors="replace").split("\n")
+        return lines if lines[-1] else lines[:-1]  # the last line may be without its end
+
+    def follow_logs(self, *, stream: LogStream | None = None, tail: int | None = None) -> Follower[str]:
+        """As logs(), and then each line when it is whole, until it is killed; one of over 16 KiB comes in parts."""
+        path = path_of("sandboxes", self.id, "logs")
+        return self.client.follow(path, line_of, stream=stream, tail=tail, follow=True)
 
     def metrics(self) -> Metrics:
         """What it takes of the host, and how its guest is."""
         return Metrics.from_json(self._call("GET", "metrics"))
+
+    # ---- servers in it ----
+
+    def ports(self) -> builtins.list[Port]:
+        """What listens in it, and what has a label: reached by preview_url(), or with the key by `proxy_url`."""
+        return Port.list_from_json(self._call("GET", "ports"))
+
+    def label_port(self, port: int, label: str) -> Port:
+        """Name one; the name is kept in the metadata."""
+        return Port.from_json(self._call("POST", "ports", json={"port": port, "label": label}))
+
+    def unlabel_port(self, port: int) -> None:
+        """Take its name away."""
+        self._call("DELETE", "ports", str(port))
+
+    def preview_url(
+        self, port: int, *, ttl_seconds: int | None = None, paths: Sequence[str] | None = None
+    ) -> str:
+        """A link to a server in it that works without a key.
+
+        Args:
+            port: What the server listens on.
+            ttl_seconds: How long it works; an hour by default, a week at most.
+            paths: Only these, and what is below them; all by default.
+        """
+        body = without_none(port=port, ttl_seconds=ttl_seconds, paths=paths)
+        return str(member(self._call("POST", "preview-token", json=body), "url"))
 
     # ---- commands ----
 
@@ -249,6 +304,30 @@ class Sandbox(SandboxInfo):
         path = path_of("sandboxes", self.id, "exec", "stream")
         answer = self.client.run(path, body, on_stdout, on_stderr)
         return ExecResult.from_json(answer).exit_code
+
+    def open_pty(
+        self,
+        on_data: Callable[[bytes], Any],
+        *,
+        cmd: str | None = None,
+        rows: int = 24,
+        cols: int = 80,
+        cwd: str | None = None,
+        user: str | None = None,
+    ) -> Pty:
+        """Open a terminal, with a login shell or a command (`sh -c`) in it, which ends with the terminal.
+
+        Args:
+            on_data: Hears what the terminal shows, as it comes; without asyncio in a thread of its own.
+            cmd: The command.
+            rows: Its size.
+            cols: Its size.
+            cwd: Folder of what runs in it.
+            user: Who that runs as.
+        """
+        params = without_none(cmd=cmd, rows=rows, cols=cols, cwd=cwd, user=user)
+        path = path_of("sandboxes", self.id, "exec", "pty")
+        return Pty(self.client.open_socket(path, params), on_data)
 
     # ---- code ----
 

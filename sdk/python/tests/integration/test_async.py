@@ -59,6 +59,34 @@ def test_all_of_it(run: Run, tmp_path: Path) -> None:
     run(test)
 
 
+def test_what_goes_on(run: Run) -> None:
+    """Commands in the background, and what is followed."""
+
+    async def test(client: AsyncClient) -> None:
+        async with await AsyncSandbox.create("base", client=client) as sandbox:
+            async with sandbox.follow_logs() as lines, sandbox.filesystem.watch("/tmp") as changes:
+                process = await sandbox.commands.start("cat; echo >/tmp/file", stdin=True)
+                await process.write("one\ntwo\n", eof=True)
+                out: list[str] = []
+
+                async def on_stdout(chunk: str) -> None:
+                    out.append(chunk)
+
+                assert await process.stream(on_stdout) == 0
+                assert "".join(out) == "one\ntwo\n"
+                assert [await lines.__anext__() for _ in range(2)] == ["one", "two"]
+                assert (await changes.__anext__()).path == "file"
+            async for event in sandbox.follow_events():
+                assert event.type == "sandbox.running"
+                break
+            assert await (await sandbox.commands.get(process.id)).wait() == 0
+            assert [p.id for p in await sandbox.commands.list()] == [process.id]
+            assert await sandbox.logs(tail=1) == ["two"]
+            assert await sandbox.ports() == []
+
+    run(test)
+
+
 def test_many_at_once(run: Run) -> None:
     async def test(client: AsyncClient) -> None:
         async with await AsyncSandbox.create(client=client) as sandbox:

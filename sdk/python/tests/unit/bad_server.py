@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 from typing import Callable, Union
@@ -68,3 +69,21 @@ def answer(body: bytes | str, status: str = "200 OK", *headers: str) -> bytes:
     data = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(data)}", "Connection: close", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
+
+
+# The head of an answer that comes in pieces, and its end.
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+)
+END = b"0\r\n\r\n"
+
+
+def event(name: str, **data: object) -> bytes:
+    """A piece of such an answer: an event."""
+    text = f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+    return b"%x\r\n%b\r\n" % (len(text), text)
+
+
+def events(*said: bytes) -> bytes:
+    """A whole answer of events."""
+    return CHUNKED + b"".join(said) + END

@@ -8,7 +8,7 @@ import socket
 from typing import Callable
 
 import pytest
-from bad_server import Server, answer
+from bad_server import CHUNKED, END, Server, answer, event
 
 import pandastack._http
 from pandastack import (
@@ -36,14 +36,6 @@ JSON = "Content-Type: application/json"
 SANDBOX = {"id": "sb", "template": "base", "status": "running"}
 CREATED = answer('{"id": "sb", "template": "base", "status": "running"}', "201 Created", JSON)
 OK_EXEC = answer('{"stdout": "hi", "stderr": "", "exit_code": 0}', "200 OK", JSON)
-CHUNKED = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-)
-
-
-def event(name: str, data: str) -> bytes:
-    text = f"event: {name}\ndata: {data}\n\n".encode()
-    return b"%x\r\n%b\r\n" % (len(text), text)
 
 
 def raised(server: Server, call: Callable[[Sandbox], object], timeout: float = 30) -> PandastackError:
@@ -182,23 +174,23 @@ def test_a_command_may_take_its_limit(serve: Serve, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_stream(serve: Serve) -> None:
-    script = CHUNKED + event("stdout", '{"chunk": "a"}') + event("exit", '{"exit_code": 3}') + b"0\r\n\r\n"
+    script = CHUNKED + event("stdout", chunk="a") + event("exit", exit_code=3) + END
     seen: list[str] = []
     with Client(serve(script).url, "k") as client:
         assert Sandbox(client, SANDBOX).exec_stream("x", on_stdout=seen.append) == 3
     assert seen == ["a"]
 
 
-@pytest.mark.parametrize("tail", [b"0\r\n\r\n", b"", b"5\r\nev", event("stdout", "{")[:-4]])
+@pytest.mark.parametrize("tail", [END, b"", b"5\r\nev", event("stdout", chunk="{")[:-4]])
 def test_a_stream_without_an_exit_is_no_success(serve: Serve, tail: bytes) -> None:
-    error = raised(serve(CHUNKED + event("stdout", '{"chunk": "so far"}') + tail), lambda s: s.exec_stream("x"))
+    error = raised(serve(CHUNKED + event("stdout", chunk="so far") + tail), lambda s: s.exec_stream("x"))
     assert isinstance(error, ExecInterrupted)
     assert error.stdout == "so far"
     assert "not known" in str(error)
 
 
 def test_a_stream_that_breaks_after_its_exit_is_one(serve: Serve) -> None:
-    with Client(serve(CHUNKED + event("exit", '{"exit_code": 0}')).url, "k") as client:
+    with Client(serve(CHUNKED + event("exit", exit_code=0)).url, "k") as client:
         assert Sandbox(client, SANDBOX).exec_stream("x") == 0
 
 
@@ -206,7 +198,7 @@ def test_a_silent_stream(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pandastack._http, "STREAM_SILENCE_SECONDS", 0.2)
 
     def begin_and_hang(connection: socket.socket) -> None:
-        connection.sendall(CHUNKED + event("stdout", '{"chunk": "so far"}'))
+        connection.sendall(CHUNKED + event("stdout", chunk="so far"))
         connection.recv(1)
 
     error = raised(serve(begin_and_hang), lambda s: CodeContext(s, "c").run_code("x"))
@@ -217,7 +209,7 @@ def test_a_silent_stream(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_listener_that_raises_ends_the_stream(serve: Serve) -> None:
     def begin_and_hang(connection: socket.socket) -> None:
-        connection.sendall(CHUNKED + event("stdout", '{"chunk": "x"}'))
+        connection.sendall(CHUNKED + event("stdout", chunk="x"))
         assert connection.recv(1) == b"", "the client closed"
 
     def listener(chunk: str) -> None:
@@ -328,7 +320,7 @@ def test_names_stay_in_their_place_in_the_path(serve: Serve) -> None:
 def test_asyncio(serve: Serve) -> None:
     """The source of all of the above; here what only asyncio has."""
     hung = serve(lambda connection: connection.recv(1))
-    stream = CHUNKED + event("stdout", '{"chunk": "a"}') + event("exit", '{"exit_code": 0}') + b"0\r\n\r\n"
+    stream = CHUNKED + event("stdout", chunk="a") + event("exit", exit_code=0) + END
     server = serve(stream, b"", CREATED)
     seen: list[str] = []
 

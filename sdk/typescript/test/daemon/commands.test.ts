@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands in the background.
 import { beforeAll, expect, test } from "vitest";
-import { BadRequestError, ConflictError, type Sandbox } from "../../src/index.js";
+import { BadRequestError, ConflictError, NotFoundError, type Sandbox } from "../../src/index.js";
 import { makeForAll } from "./box.js";
 
 let sandbox: Sandbox;
@@ -21,6 +21,8 @@ test("one that ends, and what it wrote", async () => {
   expect(await process.stream({ onStdout, onStderr: (chunk) => (heard.stderr += chunk) })).toBe(3);
   expect(heard).toEqual({ stdout: "/tmp\né\n", stderr: "nobody\n" });
   expect((await sandbox.commands.list()).map((p) => p.id)).toContain(process.id);
+  expect((await sandbox.commands.get(process.id)).info.exitCode).toBe(3);
+  await expect(sandbox.commands.get(1_000_000)).rejects.toThrow(NotFoundError);
 });
 
 test("stdin, a bit at a time", async () => {

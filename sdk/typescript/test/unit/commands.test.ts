@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands in the background, and what else goes on until it is left: logs, changes in a folder.
+import { once } from "node:events";
 import { expect, test } from "vitest";
 import { ExecInterrupted, SandboxFailed, type Process } from "../../src/index.js";
 import { event, failure, json, serve, stream, type Handler, type Loopback } from "./server.js";
@@ -102,6 +103,22 @@ test("logs that are followed, and say what is lost", async () => {
   const lines = [];
   for await (const line of await (await server.sandbox()).followLogs({ tail: 1 })) lines.push(line);
   expect(lines).toEqual(["one", "[output was lost]", part]);
+});
+
+test("one that is left closes its connection, also before it has begun", async () => {
+  const closes: Array<Promise<unknown>> = [];
+  const server = await serve((_, response) => {
+    closes.push(once(response, "close"));
+    response.writeHead(200).write(event("line", { line: "one\n" }));
+  });
+  const sandbox = await server.sandbox();
+  await (await sandbox.followLogs()).return(undefined);
+  for await (const line of await sandbox.followLogs()) {
+    expect(line).toBe("one");
+    break;
+  }
+  await Promise.all(closes);
+  expect(closes.length).toBe(2);
 });
 
 test("changes in a folder, until the sandbox fails", async () => {
