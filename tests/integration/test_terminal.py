@@ -78,8 +78,8 @@ def test_a_shell(box: Sandbox, form: str) -> None:
         type_in("stty size; echo $((6 * 7))-\n")
         assert "24 80\r\n42-" in until(ws, "42-")
         for message, size in [
-            ({"resize": {"rows": 50, "cols": 100}}, "50 100"),
-            ({"type": "resize", "rows": 30, "cols": 90}, "30 90"),
+            ('{"resize":{"rows":50,"cols":100}}', "50 100"),
+            ('{"type":"resize","rows":30,"cols":90}', "30 90"),
         ]:
             ws.send(message)
             type_in("stty size\n")
