@@ -235,6 +235,7 @@ def test_cli_shell(cli: Cli, box: Sandbox) -> None:
         t.type("typed\n")
         t.until("typed\r\ntyped")
         t.type("\x03")
+        t.until("# ")
         t.type("exit 9\n")
         assert t.wait() == (9, "")
 
