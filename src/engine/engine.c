@@ -21,6 +21,30 @@ static_assert(ARRAY_SIZE(accel_names) == _ACCEL_MAX, "every accelerator has a na
 
 const struct engine_ops *const engines[] = {&qemu_ops, NULL};
 
+int engine_pick(const char *name, const struct engine_ops **ret, struct engine_info *ret_info,
+	struct err *err)
+{
+	bool any = strcmp(name, "auto") == 0;
+	struct engine_info first = {0};
+
+	for (const struct engine_ops *const *ops = engines; *ops; ops++) {
+		if (!any && strcmp(name, (*ops)->name) != 0)
+			continue;
+		(*ops)->probe(ret_info);
+		if (ret_info->available) {
+			*ret = *ops;
+			return 0;
+		}
+		if (!first.name)
+			first = *ret_info;
+	}
+	/* Where none works, what the first one lacks is what is easiest to come by. */
+	if (first.name)
+		return err_set(err, ERR_ENGINE, -ENOENT, "%s", first.why);
+	return err_set(err, ERR_INVALID, -EINVAL,
+		"unknown engine %s: use auto, or one of `pandastack engines`", name);
+}
+
 const char *accel_name(enum accel a)
 {
 	assert(a < _ACCEL_MAX);
