@@ -54,6 +54,7 @@ enum {
 	START_TIMEOUT_MS = 20000, /* until it listens */
 	BOOT_TIMEOUT_MS = 60000,  /* until the agent knocks */
 	CONNECT_TIMEOUT_MS = 10000,
+	LOG_READS_MAX = 64,       /* more than a pipe holds */
 	LOG_BYTES = 4096,         /* of what it said last */
 	MEMORY_MAX_MIB = 3 << 10, /* one region; above it a second one begins behind the devices */
 	ANSWER_BYTES = 32,        /* "OK 1073741824\n" */
@@ -142,8 +143,7 @@ static int fc_settle(struct vm *vm, struct err *err)
 				"Firecracker does not listen to us");
 		if (poll(p, 2, (int)left) < 0 && errno != EINTR)
 			return err_set_errno(err, -errno, "can't wait for Firecracker");
-		(void)read_log(f);
-		if (p[1].revents && !p[0].revents) {
+		if (!read_log(f) && p[1].revents) {
 			vm_reap(vm);
 			vm->ops->why_dead(vm, why, sizeof(why));
 			return err_set(err, ERR_ENGINE, -EPIPE, "%s", why);
@@ -511,7 +511,8 @@ static void fc_why_dead(struct vm *vm, char *msg, size_t size)
 {
 	struct fc_vm *f = fc_of(vm);
 
-	(void)read_log(f);
+	for (int i = 0; i < LOG_READS_MAX && read_log(f); i++)
+		; /* the last words are at the end of the pipe */
 	why_dead("Firecracker", vm, f->log, f->log_len, msg, size);
 }
 
