@@ -5,7 +5,7 @@ BUILD ?= build
 MESON_FLAGS ?=
 T ?= 60
 
-.PHONY: all demo test bench bench-kernel check setup format lint clean fuzz
+.PHONY: all demo test recipes bench bench-kernel check setup format lint clean fuzz
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -28,6 +28,11 @@ test:
 check:
 	@scripts/setup --dev
 	@scripts/test --quick
+
+# Each recipe with its real framework, a scripted model and a real daemon.
+recipes: setup
+	@$(MAKE) --no-print-directory all
+	@scripts/recipes
 
 bench: setup
 	@$(MAKE) --no-print-directory all

@@ -312,6 +312,26 @@ static int create_from(struct core *core, const struct sandbox_spec *spec,
 	return r;
 }
 
+/*
+ * With an engine whose machines have no network card: refuses a way out that is asked for; one that nobody asked for is
+ * `none` (*ret_none, the caller's), which the sandbox says.
+ */
+static int fit_network(struct core *core, const struct sandbox_spec *asked,
+	struct sandbox_spec *spec, json_t **ret_none, struct err *err)
+{
+	struct err why;
+	int r = engine_require(&core->engine, "network", &why);
+
+	if (r == 0 || (spec->network && !egress_is_open(spec->network)))
+		return 0;
+	if (asked->network) {
+		*err = why;
+		return r;
+	}
+	spec->network = *ret_none = json_pack("{s:s}", "egress", "none");
+	return 0;
+}
+
 static int create_from_template(struct core *core, const struct sandbox_spec *spec,
 	struct sandbox **ret, struct err *err)
 {
@@ -322,6 +342,7 @@ static int create_from_template(struct core *core, const struct sandbox_spec *sp
 		_cleanup_template_ struct template *t = NULL;
 		struct sandbox_spec own = *spec;
 		struct sandbox_source source = {0};
+		json_t *none = NULL;
 
 		r = core_load_template(core, spec->template, NULL, &t, err);
 		if (r < 0)
@@ -329,7 +350,10 @@ static int create_from_template(struct core *core, const struct sandbox_spec *sp
 		source.t = t;
 		if (!own.network)
 			own.network = t->network;
-		r = create_from(core, &own, &source, ret, err);
+		r = fit_network(core, spec, &own, &none, err);
+		if (r == 0)
+			r = create_from(core, &own, &source, ret, err);
+		json_decref(none);
 	}
 	return r;
 }
@@ -426,23 +450,10 @@ void core_note_failure(struct core *core, struct sandbox *sb)
 
 static int pick_engine(struct core *core, const char *wanted, struct err *err)
 {
-	const struct engine_ops *const *ops;
+	int r = engine_pick(wanted, &core->ops, &core->engine, err);
 
-	for (ops = engines; *ops; ops++) {
-		if (strcmp(wanted, "auto") != 0 && strcmp(wanted, (*ops)->name) != 0)
-			continue;
-		(*ops)->probe(&core->engine);
-		if (core->engine.available)
-			break;
-		if (strcmp(wanted, "auto") != 0)
-			return err_set(err, ERR_ENGINE, -ENOENT, "%s", core->engine.why);
-	}
-	if (!*ops && core->engine.name)
-		return err_set(err, ERR_ENGINE, -ENOENT, "%s", core->engine.why);
-	if (!*ops)
-		return err_set(err, ERR_INVALID, -EINVAL,
-			"unknown engine %s: use auto, or one of `pandastack engines`", wanted);
-	core->ops = *ops;
+	if (r < 0)
+		return r;
 	log_info("engine chosen", LOG_STR("engine", core->engine.name),
 		LOG_STR("isolation", core->engine.isolation),
 		LOG_STR("accel", accel_name(core->engine.accel)),

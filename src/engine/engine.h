@@ -35,6 +35,8 @@ const char *accel_name(enum accel a);
 /* 0 or -EINVAL. */
 int accel_from_name(const char *name, enum accel *ret);
 
+enum { ENGINE_LACKS_MAX = 4 };
+
 /* What this machine offers, found by the engine's probe. */
 struct engine_info {
 	const char *name;      /* "qemu" */
@@ -44,7 +46,12 @@ struct engine_info {
 	char version[64]; /* of the engine's program, "" when not available */
 	uint64_t tsc_khz; /* of this machine; guests under software emulation depend on it */
 	char why[256];    /* why not available, or why this accel */
+	const char *lacks
+		[ENGINE_LACKS_MAX]; /* what it can't do, in the words of the API; NULL at the end */
 };
+
+/* ERR_UNSUPPORTED, with that word, where the engine lacks it. */
+int engine_require(const struct engine_info *engine, const char *word, struct err *err);
 
 /* What a machine is; fixed by the bake, the same for every vm of a template. */
 struct machine_image {
@@ -83,7 +90,7 @@ struct engine_ops {
 	void (*probe)(struct engine_info *ret);
 
 	/*
-	 * Starts a machine. On success its process runs and its link can be connected. A cold one boots, another waits
+	 * Starts a machine. On success its process runs. A cold one boots, and its link can be taken; another waits
 	 * for load(), in a state that is the same for all of its template.
 	 */
 	int (*start)(const struct vm_spec *spec, struct vm **ret, struct err *err);
@@ -93,7 +100,7 @@ struct engine_ops {
 
 	/*
 	 * Puts the state of the spec in place and lets the machine run, once. Its memory file must be that of the spec
-	 * that the machine was started with; its folder does not matter.
+	 * that the machine was started with; its folder does not matter. From then on its link can be taken.
 	 */
 	int (*load)(struct vm *vm, const struct vm_spec *spec, struct err *err);
 
@@ -106,6 +113,9 @@ struct engine_ops {
 	/* Stops the vCPUs, and lets them go on. */
 	int (*pause)(struct vm *vm, struct err *err);
 	int (*unpause)(struct vm *vm, struct err *err);
+
+	/* Of an engine whose link does not outlive that: connects it anew, once the vCPUs run again. Else NULL. */
+	int (*relink)(struct vm *vm, struct err *err);
 
 	/* Writes the device state to `path`, a new file. The machine is paused. */
 	int (*save_devices)(struct vm *vm, const char *path, struct err *err);
@@ -150,9 +160,14 @@ struct vm {
 };
 
 extern const struct engine_ops qemu_ops;
+extern const struct engine_ops firecracker_ops;
 
 /* The engines of this build, strongest isolation and longest proven first; NULL-terminated. */
 extern const struct engine_ops *const engines[];
+
+/* Finds one of them by its name; `auto` is the first that works. Fills *ret_info; -ENOENT (ERR_ENGINE) with the reason. */
+int engine_pick(const char *name, const struct engine_ops **ret, struct engine_info *ret_info,
+	struct err *err);
 
 /* Hands over the connected socket of the guest link. */
 int vm_take_link(struct vm *vm);

@@ -45,7 +45,7 @@ from .errors import (
     SandboxTimeout,
     ServerError,
 )
-from .execution import Execution, Result
+from .execution import Execution, Picture, Result
 from .models import (
     EgressRules,
     ExecResult,
@@ -106,6 +106,7 @@ __all__ = [
     "NotSupportedError",
     "Outcome",
     "PandastackError",
+    "Picture",
     "Port",
     "Process",
     "ProcessInfo",

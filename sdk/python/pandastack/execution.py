@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
 import html
 import json
@@ -14,6 +16,24 @@ from .models import Model
 
 CHART = "application/vnd.pandastack.chart+json"
 TABLE = "application/vnd.dataresource+json"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture in a form that every model's API takes: bytes, base64, a data URL."""
+
+    data: bytes = field(repr=False)
+    mime_type: str
+
+    @property
+    def base64(self) -> str:
+        """Its bytes in base64."""
+        return base64.b64encode(self.data).decode()
+
+    @property
+    def url(self) -> str:
+        """As a data URL."""
+        return f"data:{self.mime_type};base64,{self.base64}"
 
 
 @dataclass(frozen=True)
@@ -72,6 +92,23 @@ class Result:
         """The rows of a DataFrame (docs/charts.md)."""
         return self._parsed(TABLE)
 
+    @property
+    def picture(self) -> Picture | None:
+        """As a picture, PNG if there is one. What the guest only calls a picture is none."""
+        for mime in ("image/png", "image/jpeg"):
+            try:
+                data = base64.b64decode("".join(self.data.get(mime, "").split()), validate=True)
+            except (binascii.Error, ValueError):
+                continue
+            if data:
+                return Picture(data, mime)
+        return None
+
+    @property
+    def plain(self) -> str | None:
+        """The plainest words for it."""
+        return next(filter(None, (self.text, self.markdown, self.latex, self.data.get("application/json"))), None)
+
     def _parsed(self, mime: str) -> Any:
         text = self.data.get(mime)
         return None if text is None else json.loads(text)
@@ -126,6 +163,29 @@ class Execution(Model):
         """The first picture, as PNG in base64."""
         return next((r.png for r in self.results if r.png), None)
 
+    def for_model(self, max_text: int = 20_000, max_images: int = 4) -> tuple[str, list[Picture]]:
+        """What a model is to see of it: a text, which is never empty, and the pictures.
+
+        The text is output, values and traceback, in the words that cost least; what a picture shows is not said
+        again. Where something was left out, it says so.
+
+        Args:
+            max_text: How many characters; of more, the middle is left out.
+            max_images: How many pictures.
+        """
+        pictures = [r.picture for r in self.results]
+        values = [r.plain for r, picture in zip(self.results, pictures) if picture is None]
+        parts = [self.stdout, self.stderr, *values, self.error]
+        text = _shortened("\n".join(p.rstrip("\n") for p in parts if p), max_text)
+        shown = [p for p in pictures if p is not None]
+        notes = [
+            "" if text else "[a picture was drawn]" if shown else "[no output]",
+            f"[{len(shown) - max_images} more pictures]" if len(shown) > max_images else "",
+            "[output was cut]" if self.truncated else "",
+            "[the kernel began anew: its variables are gone]" if self.state_lost else "",
+        ]
+        return "\n".join(filter(None, [text, *notes])), shown[:max_images]
+
     def to_dict(self) -> Json:
         """As JSON, in the API's form; from_json() takes it back."""
         return {**dataclasses.asdict(self), "results": [dict(r.data) for r in self.results]}
@@ -138,6 +198,14 @@ class Execution(Model):
             "text/html": "\n".join(filter(None, shown)),
             "text/plain": "\n".join(t.rstrip("\n") for t in text if t),
         }
+
+
+def _shortened(text: str, limit: int) -> str:
+    """Its beginning and its end, where the traceback's last line is."""
+    left_out = len(text) - limit
+    if left_out <= 0:
+        return text
+    return f"{text[: limit // 2]}\n[{left_out} characters left out]\n{text[len(text) - (limit - limit // 2) :]}"
 
 
 def _pre(text: str | None) -> str:

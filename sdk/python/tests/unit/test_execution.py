@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
-from pandastack import ExecResult, Execution, Result, ServerError
+from pandastack import ExecResult, Execution, Picture, Result, ServerError
 from pandastack.execution import CHART, TABLE
 
 CELL = {
@@ -70,6 +71,36 @@ def test_what_is_no_answer(answer: object) -> None:
         ExecResult.from_json(answer)
     with pytest.raises(ServerError, match="update the older"):
         ExecResult.list_from_json([answer])
+
+
+PNG = base64.b64encode(b"\x89PNG of mine").decode()
+
+
+def for_model(*, limit: int = 20_000, images: int = 4, **members: object) -> tuple[str, list[Picture]]:
+    return Execution.from_json({"status": "ok", "exit_code": 0, **members}).for_model(limit, images)
+
+
+def test_a_model_sees_words_and_pictures() -> None:
+    chart = {"image/png": PNG[:4] + "\n" + PNG[4:], "text/plain": "<Figure>"}
+    table = {"text/html": "<b>", "text/plain": "3"}
+    text, (picture,) = for_model(stdout="out\n", results=[chart, table], error="Traceback", truncated=True)
+    assert text == "out\n3\nTraceback\n[output was cut]"
+    assert (picture.data, picture.mime_type, picture.base64) == (b"\x89PNG of mine", "image/png", PNG)
+    assert picture.url == f"data:image/png;base64,{PNG}"
+
+
+def test_a_model_is_told_what_it_does_not_see() -> None:
+    assert for_model() == ("[no output]", [])
+    assert for_model(state_lost=True) == ("[no output]\n[the kernel began anew: its variables are gone]", [])
+    assert for_model(stdout="a" * 50 + "b" * 50, limit=20)[0] == f"{'a' * 10}\n[80 characters left out]\n{'b' * 10}"
+    text, pictures = for_model(results=[{"image/jpeg": PNG}] * 3, images=1)
+    assert (text, len(pictures)) == ("[a picture was drawn]\n[2 more pictures]", 1)
+    assert for_model(stdout="abc", limit=0)[0] == "\n[3 characters left out]\n"
+
+
+@pytest.mark.parametrize("data", ["", "=", "not base64!", "é", "UE5", '"><script>'])
+def test_what_is_no_picture(data: str) -> None:
+    assert for_model(results=[{"image/png": data, "text/plain": "words"}]) == ("words", [])
 
 
 def test_a_notebook_shows_all_of_it() -> None:

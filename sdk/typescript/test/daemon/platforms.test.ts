@@ -22,19 +22,32 @@ const BODY = `
     await sandbox.filesystem.download("/tmp/a", "down");
     await sandbox.filesystem.upload("down", "/tmp/b");
     const back = await sandbox.filesystem.read("/tmp/b");
+    const process = await sandbox.commands.start("read x; echo got $x", { stdin: true });
+    await process.write("é\\n");
+    const code = await process.stream({ onStdout: (chunk) => heard.push(chunk) });
+    const said = [heard.join(""), code];
+    const lines = await sandbox.followLogs({ tail: 1 });
+    said.push((await lines.next()).value);
+    await lines.return();
+    const decoder = new TextDecoder();
+    let shown = "";
+    const onData = (bytes) => (shown += decoder.decode(bytes, { stream: true }));
+    const pty = await sandbox.openPty({ cmd: "read x; echo got $x; exit 5", onData });
+    pty.write("é☕\\n");
+    said.push(await pty.wait(), shown.includes("got é☕"));
     const controller = new AbortController();
     const aborted = await sandbox
       .exec("echo up; sleep 300", { signal: controller.signal, onStdout: () => controller.abort() })
       .catch((error) => error.name);
     const lost = await Sandbox.list({ apiUrl: "http://127.0.0.1:9", apiKey: "k" }).catch((error) => error.name);
-    console.log(JSON.stringify([heard.join(""), error instanceof SandboxTimeout, String(back) === String(bytes), aborted, lost]));
+    console.log(JSON.stringify([said, error instanceof SandboxTimeout, String(back) === String(bytes), aborted, lost]));
   } finally {
     await sandbox[Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]();
     console.log(await sandbox.kill());
   }
 })();
 `;
-const WANTED = '["hi\\n",true,true,"AbortError","APIConnectionError"]\nfalse\n';
+const WANTED = '[["hi\\ngot é\\n",0,"got é",5,true],true,true,"AbortError","APIConnectionError"]\nfalse\n';
 
 beforeAll(() => {
   const lock = `${packages}/.package-lock.json`;

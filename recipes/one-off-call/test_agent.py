@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The call, with a server in the sandbox itself in place of the API: the test has no other."""
+
+from typing import Any
+
+import pytest
+from pandastack import Sandbox
+
+import agent
+
+SERVE = """
+cd /tmp && echo '{"name": "pandas", "stars": [1, 2, 39]}' >repo.json
+python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 &
+until curl --silent --output /dev/null http://localhost:8000/; do :; done
+"""
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> None:
+    create = Sandbox.create
+
+    def with_server(**options: Any) -> Sandbox:
+        sandbox = create(**options)
+        sandbox.exec(SERVE, check=True, timeout=60)
+        return sandbox
+
+    monkeypatch.setattr(Sandbox, "create", with_server)
+
+
+@pytest.mark.usefixtures("served")
+def test_it_reshapes_the_answer() -> None:
+    ex = agent.call("http://localhost:8000/repo.json", "{answer['name']: sum(answer['stars'])}")
+    assert (ex.error, ex.text) == (None, "{'pandas': 42}")
+
+
+@pytest.mark.usefixtures("served")
+def test_what_goes_wrong_is_a_traceback() -> None:
+    assert "404" in (agent.call("http://localhost:8000/none.json", "answer").error or "")
+    assert "KeyError" in (agent.call("http://localhost:8000/repo.json", "answer['none']").error or "")
+
+
+def test_another_host_is_out_of_reach() -> None:
+    other = "json.load(urllib.request.urlopen('http://192.0.2.1/', timeout=20))"
+    ex = agent.call("http://api.example.invalid/", other)
+    assert ex.error_name == "URLError"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recipes as tests: run.py runs them, story.json is what their scripted models say."""
