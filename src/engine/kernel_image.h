@@ -9,10 +9,10 @@
 
 #include "base/err.h"
 
-enum { KERNEL_ELF_MAX = 256 << 20 };
+enum { KERNEL_IMAGE_MAX = 64 << 20, KERNEL_ELF_MAX = 256 << 20 };
 
 /* Writes the ELF file of the kernel at `path` to `elf_path`. */
 int kernel_image_extract(const char *path, const char *elf_path, struct err *err);
 
-/* One LZ4 block, without its size. Returns the bytes of `to`, or -EPROTO where it makes no sense or does not fit. */
-ptrdiff_t lz4_block_decode(const void *data, size_t len, void *to, size_t size);
+/* The same in memory: returns the bytes of `elf`, or -EPROTO where there is no such kernel, or one that does not fit. */
+ptrdiff_t kernel_image_unpack(const void *image, size_t len, void *elf, size_t size);

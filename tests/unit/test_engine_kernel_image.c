@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LZ4 blocks, good and bad; and files that are no kernel. */
+/* Kernels, and files that are none. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,86 +13,81 @@
 
 #include "engine/kernel_image.h"
 
-#define DECODE(block, dst) lz4_block_decode(block, sizeof(block) - 1, dst, sizeof(dst))
+enum { PAYLOAD_AT = 0x250 };
 
-static void test_blocks(void **state)
+/* A bzImage whose payload is one LZ4 block: a size that is wrong makes a wrong one. */
+static size_t make_image(uint8_t image[4096], const char *block, size_t len, uint32_t size)
 {
-	char got[64];
+	const uint32_t at = PAYLOAD_AT - 512, payload_len = (uint32_t)len + 8;
 
-	assert_int_equal(DECODE("\x30"
-				"abc",
-				 got),
-		3);
-	assert_memory_equal(got, "abc", 3);
-	/* A match that overlaps what it makes: "ab" again and again. */
-	assert_int_equal(DECODE("\x24"
-				"ab\x02\x00\x10"
-				"c",
-				 got),
-		11);
-	assert_memory_equal(got,
-		"ababababab"
-		"c",
-		11);
-	/* Lengths that go on in a byte: 15 + 3 literals, a match of 15 + 4 + 2. */
-	assert_int_equal(DECODE("\xff\x03"
-				"123456789012345678"
-				"\x12\x00\x02\x00",
-				 got),
-		39);
-	assert_memory_equal(got,
-		"123456789012345678"
-		"123456789012345678"
-		"123",
-		39);
-	assert_int_equal(lz4_block_decode("", 0, got, sizeof(got)), 0);
+	memset(image, 0, 4096);
+	memcpy(image + 0x202, "HdrS", 4);
+	memcpy(image + 0x248, &at, sizeof(at));
+	memcpy(image + 0x24c, &payload_len, sizeof(payload_len));
+	memcpy(image + PAYLOAD_AT, "\x02\x21\x4c\x18", 4);
+	memcpy(image + PAYLOAD_AT + 4, &size, sizeof(size));
+	memcpy(image + PAYLOAD_AT + 8, block, len);
+	return PAYLOAD_AT + payload_len;
 }
 
-static void test_bad_blocks(void **state)
+static void test_kernels(void **state)
 {
-	char got[8];
+	/* Four literals and a match of eight bytes that overlaps them; five literals end a block. */
+	static const char block[] = "\x44\x7f"
+				    "ELF\x04\x00\x50"
+				    "12345";
+	uint8_t image[4096], elf[64];
+	size_t len = make_image(image, block, sizeof(block) - 1, sizeof(block) - 1);
 
-	assert_int_equal(DECODE("\x50"
-				"abc",
-				 got),
-		-EPROTO); /* literals beyond the end */
-	assert_int_equal(DECODE("\x90"
-				"123456789",
-				 got),
-		-EPROTO); /* more than fits */
-	assert_int_equal(DECODE("\x10"
-				"a\x02\x00",
-				 got),
-		-EPROTO); /* back beyond the beginning */
-	assert_int_equal(DECODE("\x10"
-				"a\x00\x00",
-				 got),
-		-EPROTO); /* back by nothing */
-	assert_int_equal(DECODE("\x10"
-				"a\x01",
-				 got),
-		-EPROTO); /* half an offset */
-	assert_int_equal(DECODE("\x1f"
-				"a\x01\x00\xff",
-				 got),
-		-EPROTO); /* a length without end */
-	assert_int_equal(DECODE("\x1f"
-				"a\x01\x00\x40",
-				 got),
-		-EPROTO); /* a match that does not fit */
+	assert_int_equal(kernel_image_unpack(image, len, elf, sizeof(elf)), 17);
+	assert_memory_equal(elf,
+		"\x7f"
+		"ELF\x7f"
+		"ELF\x7f"
+		"ELF12345",
+		17);
+	assert_int_equal(kernel_image_unpack(image, len, elf, 16), -EPROTO);
 }
 
-static void test_no_kernel(void **state)
+static void test_no_kernels(void **state)
 {
-	char path[] = "/tmp/kernel-image-XXXXXX", data[4096] = "MZ";
+	static const struct {
+		const char *block;
+		size_t len;
+	} blocks[] = {
+		{"\x50\x7f"
+		 "ELF",
+			5},              /* literals beyond the end */
+		{"\x10\x7f\x02\x00", 4}, /* back beyond the beginning */
+		{"\x40"
+		 "abcd",
+			5}, /* no ELF */
+	};
+	uint8_t image[4096], elf[64];
+	size_t len;
+
+	for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+		len = make_image(image, blocks[i].block, blocks[i].len, (uint32_t)blocks[i].len);
+		assert_int_equal(kernel_image_unpack(image, len, elf, sizeof(elf)), -EPROTO);
+	}
+	len = make_image(image,
+		"\x40\x7f"
+		"ELF",
+		6, 999);
+	assert_int_equal(kernel_image_unpack(image, len, elf, sizeof(elf)), -EPROTO);
+	for (size_t n = 0; n < len; n++)
+		assert_int_equal(kernel_image_unpack(image, n, elf, sizeof(elf)), -EPROTO);
+	memset(image + 0x248, 0xff, 8); /* the payload lies nowhere */
+	assert_int_equal(kernel_image_unpack(image, sizeof(image), elf, sizeof(elf)), -EPROTO);
+}
+
+static void test_no_file(void **state)
+{
+	char path[] = "/tmp/kernel-image-XXXXXX";
 	int fd = mkstemp(path);
 	struct err err;
 
 	assert_true(fd >= 0);
-	assert_int_equal(kernel_image_extract(path, "/nonexistent/elf", &err), -EPROTO);
-	memcpy(data + 0x202, "HdrS", 4);
-	memset(data + 0x248, 0xff, 8); /* the payload lies nowhere */
-	assert_int_equal(write(fd, data, sizeof(data)), sizeof(data));
 	assert_int_equal(kernel_image_extract(path, "/nonexistent/elf", &err), -EPROTO);
 	assert_non_null(strstr(err_msg(&err), "no Linux that this engine can start"));
 	(void)close(fd);
@@ -102,9 +97,9 @@ static void test_no_kernel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_bad_blocks),
-		cmocka_unit_test(test_no_kernel),
+		cmocka_unit_test(test_kernels),
+		cmocka_unit_test(test_no_kernels),
+		cmocka_unit_test(test_no_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
