@@ -18,7 +18,8 @@ def open_socket(box: Sandbox, what: str, **more: Any) -> ClientConnection:
     """With the key."""
     url = box.api.url.replace("http:", "ws:") + f"{box.path}/{what}"
     more.setdefault("additional_headers", {"Authorization": f"Bearer {box.api.key}"})
-    return connect(url, proxy=None, **more)
+    ws: ClientConnection = connect(url, proxy=None, **more)
+    return ws
 
 
 def test_commands(box: Sandbox) -> None:
