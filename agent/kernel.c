@@ -561,8 +561,8 @@ struct kernel *kernel_new(struct agent *agent, const char *language, const char 
 	k->agent = agent;
 	k->ops = ops;
 	k->owner = owner;
-	k->language = strdup(language);
-	k->cwd = strdup(cwd);
+	k->language = xstrdup(language);
+	k->cwd = xstrdup(cwd);
 	k->env = env;
 	k->cgroup = cgroup_new(&agent->cgroups, "kernel");
 	k->control_fd = -1;

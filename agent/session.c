@@ -539,7 +539,7 @@ void session_create(struct agent *agent, struct stream *s, const json_t *request
 		request_text(request, "session"));
 	(void)snprintf(session->language, sizeof(session->language), "%s",
 		language ? language : "python");
-	session->cwd = strdup(cwd ? cwd : default_cwd());
+	session->cwd = xstrdup(cwd ? cwd : default_cwd());
 	session->env = json_deep_copy(json_object_get(request, "env"));
 	session->changes = changes_init();
 	list_init(&session->runs);

@@ -79,11 +79,6 @@ static int flush(struct tree *t)
 	return r;
 }
 
-static int append_json(const char *text, size_t len, void *user)
-{
-	return buf_append(user, text, len);
-}
-
 /* `to` may be NULL. */
 static int tell(struct tree *t, const char *type, const char *path, bool is_dir, const char *to)
 {
@@ -102,7 +97,7 @@ static int tell(struct tree *t, const char *type, const char *path, bool is_dir,
 	r = t->batch.len ? buf_append(&t->batch, ",", 1)
 			 : buf_append(&t->batch, "{\"events\":[", 11);
 	if (r == 0)
-		r = json_dump_callback(event, append_json, &t->batch, JSON_COMPACT);
+		r = json_dump_callback(event, buf_sink, &t->batch, JSON_COMPACT);
 	json_decref(event);
 	if (r < 0)
 		return -ENOMEM;

@@ -5,7 +5,7 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator, Sequence
 
-from autogen_agentchat.agents import AssistantAgent, CodeExecutorAgent
+from autogen_agentchat.agents import ApprovalRequest, ApprovalResponse, AssistantAgent, CodeExecutorAgent
 from autogen_agentchat.base import Response, TaskResult
 from autogen_agentchat.conditions import MaxMessageTermination, TextMentionTermination
 from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, MultiModalMessage
@@ -48,13 +48,17 @@ class CodeRunner(CodeExecutorAgent):
             yield item
 
 
+def approve(request: ApprovalRequest) -> ApprovalResponse:
+    return ApprovalResponse(approved=True, reason="it runs in a sandbox")
+
+
 async def answer(question: str, model: ChatCompletionClient) -> TaskResult:
     """The whole conversation. One sandbox and one kernel for it, whatever happens."""
     sandbox = await AsyncSandbox.create(ttl_seconds=600, metadata={"recipe": "autogen"})
     try:
         async with SandboxCodeExecutor(sandbox) as executor:
             coder = AssistantAgent("coder", model, system_message=PROMPT)
-            runner = CodeRunner("runner", executor, sources=["coder"])
+            runner = CodeRunner("runner", executor, sources=["coder"], approval_func=approve)
             done = TextMentionTermination("DONE", sources=["coder"]) | MaxMessageTermination(30)
             return await RoundRobinGroupChat([coder, runner], termination_condition=done).run(task=question)
     finally:

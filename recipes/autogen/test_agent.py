@@ -5,9 +5,12 @@ import asyncio
 import base64
 
 import pytest
-from autogen_core import Image
+from autogen_core import CancellationToken, Image
+from autogen_core.code_executor import CodeBlock
 from autogen_core.models import LLMMessage, ModelFamily, ModelInfo, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
+from pandastack import AsyncSandbox
+from pandastack.integrations.autogen import SandboxCodeExecutor
 
 import agent
 from recipes import story
@@ -41,3 +44,38 @@ def test_it_corrects_itself_and_draws() -> None:
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
     with pytest.raises(Exception, match="No more mock responses"):
         asyncio.run(agent.answer(story.QUESTION, scripted()))
+
+
+def test_the_executor() -> None:
+    async def use(sandbox: AsyncSandbox) -> None:
+        async with SandboxCodeExecutor(sandbox) as executor:
+
+            async def run(*blocks: tuple[str, str], token: CancellationToken | None = None) -> tuple[int, str]:
+                code = [CodeBlock(code=code, language=language) for language, code in blocks]
+                result = await executor.execute_code_blocks(code, token or CancellationToken())
+                return result.exit_code, result.output
+
+            assert await run(("Python", "x = 6; x"), ("py", "x * 7"), ("sh", "echo hi >&2")) == (0, "6\n42\nhi\n")
+            status, output = await run(("sh", "echo a; exit 3"), ("python", "print('never')"))
+            assert (status, output) == (3, "a\n")
+            with pytest.raises(ValueError, match="there is no cobol here"):
+                await run(("cobol", "STOP RUN."))
+
+            token = CancellationToken()
+            running = asyncio.create_task(run(("python", "open('/tmp/begun', 'w')\nwhile True: pass"), token=token))
+            while not await sandbox.filesystem.exists("/tmp/begun"):
+                assert not running.done()
+            token.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            assert await run(("python", "x")) == (0, "6"), "what was cancelled has ended, and nothing is lost"
+
+            await executor.restart()
+            assert "NameError" in (await run(("python", "x")))[1]
+        assert await sandbox.list_code_contexts() == [], "it leaves no kernel"
+
+    async def main() -> None:
+        async with await AsyncSandbox.create(ttl_seconds=600) as sandbox:
+            await use(sandbox)
+
+    asyncio.run(main())

@@ -11,7 +11,7 @@ from pandastack import CodeContext, Picture, Sandbox
 
 SYSTEM = """\
 You are a data analyst. The DataFrame `df` is loaded in the kernel of run_python; variables stay between calls. \
-Compute every figure that you state. Read a traceback, correct the code, go on. Draw with matplotlib where it helps."""
+Compute every figure that you state. Read a traceback, correct the code, go on. Draw with matplotlib if it helps."""
 TOOL: Any = {
     "type": "function",
     "function": {

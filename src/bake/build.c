@@ -458,17 +458,6 @@ static int compute_digests(struct build *b, const char *base_root_version, struc
 	return r;
 }
 
-static int find_engine(struct build *b, struct err *err)
-{
-	for (const struct engine_ops *const *ops = engines; *ops; ops++) {
-		(*ops)->probe(&b->engine);
-		b->ops = *ops;
-		if (b->engine.available)
-			return 0;
-	}
-	return err_set(err, ERR_ENGINE, -ENOENT, "%s", b->engine.why);
-}
-
 /* Whoever had the lock may have removed the template, and the file with it. */
 static bool is_at(int fd, const char *path)
 {
@@ -565,7 +554,7 @@ static int build_one(const struct build_options *options, struct template_set *s
 	if (r == 0)
 		r = load_definition(&b, definition, err);
 	if (r == 0)
-		r = find_engine(&b, err);
+		r = engine_pick(options->engine, &b.ops, &b.engine, err);
 	if (r == 0 && b.def->from) {
 		r = build_one(options, set, b.def->from, true, base_version, err);
 		if (asprintf(&base_tar, "%s/%s/root/rootfs.tar.zst", template_set_dir(set),

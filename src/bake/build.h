@@ -15,6 +15,7 @@
 struct build_options {
 	const char *template_dir;    /* where baked templates live */
 	const char *definition;      /* a name among those that ship, or a folder (with a '/') */
+	const char *engine;          /* its name, or "auto" */
 	const char *mirror;          /* Debian mirror for build-rootfs, or NULL */
 	const char *security_mirror; /* the mirror of its security updates, or NULL */
 	bool force;                  /* build even when it is up to date */

@@ -27,7 +27,7 @@ static void add_sbin(void)
 
 int cmd_template_build(int argc, char **argv, struct err *err)
 {
-	struct build_options options = {0};
+	struct build_options options = {.engine = "auto"};
 	const char *templates = NULL;
 	const struct opt opts[] = {
 		{.name = "templates",
@@ -42,6 +42,10 @@ int cmd_template_build(int argc, char **argv, struct err *err)
 			.arg = "URL",
 			.text = &options.security_mirror,
 			.help = "the mirror of its security updates"},
+		{.name = "engine",
+			.arg = "NAME",
+			.text = &options.engine,
+			.help = "what to bake it for (default: auto, as the daemon chooses)"},
 		{.letter = 'f',
 			.name = "force",
 			.flag = &options.force,

@@ -57,9 +57,7 @@ static int check_keys(const json_t *json, const char *dir, struct err *err)
 
 static char *dup_string(const json_t *json, const char *key)
 {
-	const char *s = json_string_value(json_object_get(json, key));
-
-	return s ? strdup(s) : NULL;
+	return xstrdup(json_string_value(json_object_get(json, key)));
 }
 
 /* An integer of that key within bounds; `fallback` where it is absent. */
@@ -139,9 +137,7 @@ int definition_parse(const char *text, size_t len, const char *dir, struct defin
 	json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
 	int r;
 
-	d->dir = strdup(dir);
-	if (!d->dir)
-		abort();
+	d->dir = xstrdup(dir);
 	if (!json_is_object(json)) {
 		json_decref(json);
 		return err_set(err, ERR_INVALID, -EINVAL, "%s/template.json, line %d: %s", dir,

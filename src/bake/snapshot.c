@@ -29,7 +29,8 @@
 #include "link/link.h"
 
 enum {
-	BOOT_TIMEOUT_MS = 60000,  /* software emulation takes 3 s; a hung one is tried again */
+	BOOT_TIMEOUT_MS =
+		120000, /* software emulation takes 3 s, on a busy machine 30; a hung one is tried again */
 	WARM_TIMEOUT_MS = 600000, /* imports of everything, in software emulation */
 	WRITE_TIMEOUT_MS = 30000,
 	RUNTIME_FILE_MAX = 1 << 20,

@@ -47,6 +47,11 @@ int buf_append(struct buf *b, const void *data, size_t len)
 	return 0;
 }
 
+int buf_sink(const char *text, size_t len, void *user)
+{
+	return buf_append(user, text, len);
+}
+
 int buf_appendf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap;

@@ -29,6 +29,9 @@ void buf_done(struct buf *b);
 /* All of it or nothing: 0, -EMSGSIZE when `max` would be exceeded, -ENOMEM. */
 int buf_append(struct buf *b, const void *data, size_t len);
 
+/* The same for who hands text out in pieces, as json_dump_callback() does: `user` is the buffer. */
+int buf_sink(const char *text, size_t len, void *user);
+
 /* Formats behind what is there; the same errors. */
 int buf_appendf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -36,11 +36,8 @@ char *fs_find_own(const char *beside, const char *installed)
 {
 	_cleanup_free_ char *dir = fs_program_dir();
 	_cleanup_free_ char *path = dir ? fs_join(dir, beside) : NULL;
-	char *own = strdup(path && access(path, R_OK) == 0 ? path : installed);
 
-	if (!own)
-		abort();
-	return own;
+	return xstrdup(path && access(path, R_OK) == 0 ? path : installed);
 }
 
 int fs_mkdirs(const char *path, mode_t mode, struct err *err)

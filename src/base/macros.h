@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -80,3 +81,13 @@ static inline void *xcalloc(size_t n, size_t size)
 }
 
 #define xnew(type) ((type *)xcalloc(1, sizeof(type)))
+
+/* A copy of a short text, as that; NULL of NULL. */
+static inline char *xstrdup(const char *s)
+{
+	char *copy = s ? strdup(s) : NULL;
+
+	if (s && !copy)
+		abort();
+	return copy;
+}

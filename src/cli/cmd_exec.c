@@ -11,6 +11,7 @@
 #include "cli/opts.h"
 #include "cli/output.h"
 #include "cli/sandbox.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 
 /* One word is a line for the shell; several reach the program as they are. */
@@ -99,8 +100,9 @@ int cmd_sandbox_exec(int argc, char **argv, struct err *err)
 	const char *cwd = NULL;
 	int64_t timeout_ms = 0;
 	json_t *env = NULL, *body;
-	bool detach = false, json = false;
+	bool detach = false, json = false, tty = false;
 	const struct opt opts[] = {
+		{'t', "tty", NULL, "run it on this terminal, with what is typed", .flag = &tty},
 		{'d', "detach", NULL, "leave it in the background, and print its number",
 			.flag = &detach},
 		{0, "cwd", "DIR", "run it in this folder", .text = &cwd},
@@ -112,13 +114,16 @@ int cmd_sandbox_exec(int argc, char **argv, struct err *err)
 	};
 	const struct opts_spec spec = {
 		.usage = "sandbox exec ID [options] -- COMMAND [ARGUMENT]...",
-		.about = "Runs a command in a sandbox, and shows its output as it comes. A\n"
-			 "command of one word is a line for the shell; several words reach the\n"
-			 "program as they are. There is no stdin. The exit status is that of the\n"
-			 "command, or 128 + N if signal N ended it. Ctrl-C kills it.\n",
+		.about =
+			"Runs a command in a sandbox, and shows its output as it comes. A\n"
+			"command of one word is a line for the shell; several words reach the\n"
+			"program as they are. There is no stdin but with --tty. The exit status is\n"
+			"that of the command, or 128 + N if signal N ended it. Ctrl-C kills it;\n"
+			"with --tty it is typed, as every key.\n",
 		.examples =
 			"  pandastack sandbox exec 3f2a -- uname -a\n"
 			"  pandastack sandbox exec 3f2a -- 'ls -l /workspace | wc -l'\n"
+			"  pandastack sandbox exec 3f2a --tty -- python3\n"
 			"  pandastack sandbox exec 3f2a --detach -- python3 -m http.server\n"
 			"  pandastack sandbox exec 3f2a --cwd /tmp --env N=3 -- python3 job.py\n",
 		.opts = opts,
@@ -131,6 +136,15 @@ int cmd_sandbox_exec(int argc, char **argv, struct err *err)
 	if (r > 0)
 		r = make_command(argc - 1, argv + 1, &cmd, err) < 0 ? err->os : 1;
 	if (r <= 0) {
+		json_decref(env);
+		return r;
+	}
+	if (tty) {
+		if (detach || json || timeout_ms || env)
+			r = err_set(err, ERR_INVALID, -EINVAL,
+				"of the options only --cwd goes with --tty");
+		else
+			r = terminal_run(argv[0], cmd.data, cwd, err);
 		json_decref(env);
 		return r;
 	}

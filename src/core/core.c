@@ -426,23 +426,10 @@ void core_note_failure(struct core *core, struct sandbox *sb)
 
 static int pick_engine(struct core *core, const char *wanted, struct err *err)
 {
-	const struct engine_ops *const *ops;
+	int r = engine_pick(wanted, &core->ops, &core->engine, err);
 
-	for (ops = engines; *ops; ops++) {
-		if (strcmp(wanted, "auto") != 0 && strcmp(wanted, (*ops)->name) != 0)
-			continue;
-		(*ops)->probe(&core->engine);
-		if (core->engine.available)
-			break;
-		if (strcmp(wanted, "auto") != 0)
-			return err_set(err, ERR_ENGINE, -ENOENT, "%s", core->engine.why);
-	}
-	if (!*ops && core->engine.name)
-		return err_set(err, ERR_ENGINE, -ENOENT, "%s", core->engine.why);
-	if (!*ops)
-		return err_set(err, ERR_INVALID, -EINVAL,
-			"unknown engine %s: use auto, or one of `pandastack engines`", wanted);
-	core->ops = *ops;
+	if (r < 0)
+		return r;
 	log_info("engine chosen", LOG_STR("engine", core->engine.name),
 		LOG_STR("isolation", core->engine.isolation),
 		LOG_STR("accel", accel_name(core->engine.accel)),
@@ -572,9 +559,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	core->lock_fd = -1;
 	core->compress_snapshots = config->compress_snapshots;
 	core->egress_host = config->egress;
-	core->data_dir = strdup(config->data_dir);
-	if (!core->data_dir)
-		abort();
+	core->data_dir = xstrdup(config->data_dir);
 	(void)pthread_mutex_init(&core->lock, NULL); /* these never fail on Linux */
 	(void)pthread_rwlock_init(&core->captures, NULL);
 	(void)pthread_condattr_init(&attr);

@@ -126,18 +126,9 @@ static const char *next_rule(char *list, char **save)
 	return strtok_r(list, ", ", save);
 }
 
-static char *copy_list(const char *list)
-{
-	char *copy = strdup(list ? list : "");
-
-	if (!copy)
-		abort();
-	return copy;
-}
-
 static int check_host_rules(const char *list, const char *option, bool allow, struct err *err)
 {
-	_cleanup_free_ char *copy = copy_list(list);
+	_cleanup_free_ char *copy = xstrdup(list ? list : "");
 	struct egress_rules rules = {0};
 	char *save = NULL;
 	int r = 0;
@@ -196,7 +187,7 @@ static void add_rules(struct buf *text, const char *word, const json_t *rules)
 
 static void add_host_rules(struct buf *text, const char *word, const char *list)
 {
-	_cleanup_free_ char *copy = copy_list(list);
+	_cleanup_free_ char *copy = xstrdup(list ? list : "");
 	char *save = NULL;
 
 	for (const char *rule = next_rule(copy, &save); rule; rule = next_rule(NULL, &save))

@@ -132,15 +132,11 @@ static bool load_line(struct event_log *log, const char *line)
 	bool ok = strlen(line) <= LINE_BYTES_MAX && time_ms > last_time(log) &&
 		time_ms <= TIME_MS_MAX && json_is_string(json_object_get(e, "type")) &&
 		json_is_object(json_object_get(e, "payload"));
-	char *copy;
 
 	json_decref(e);
 	if (!ok)
 		return false;
-	copy = strdup(line);
-	if (!copy)
-		abort();
-	push(log, (struct event){time_ms, copy});
+	push(log, (struct event){time_ms, xstrdup(line)});
 	return true;
 }
 

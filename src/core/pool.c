@@ -116,10 +116,8 @@ static struct spare *spare_new(enum pool_kind kind, const struct template *t)
 	struct spare *s = xnew(struct spare);
 
 	s->kind = kind;
-	s->template = strdup(t->name);
-	s->version = strdup(t->version);
-	if (!s->template || !s->version)
-		abort();
+	s->template = xstrdup(t->name);
+	s->version = xstrdup(t->version);
 	return s;
 }
 

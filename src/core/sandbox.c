@@ -27,15 +27,6 @@
 
 /* ---- life of the object ---- */
 
-static char *xstrdup(const char *s)
-{
-	char *copy = strdup(s);
-
-	if (!copy)
-		abort();
-	return copy;
-}
-
 /* RFC 9562, version 4. */
 void core_make_id(char dst[SANDBOX_ID_SIZE])
 {
@@ -88,15 +79,14 @@ struct sandbox *sandbox_new(struct core *core, const char *data_dir, const struc
 	sb->metadata = spec->metadata ? json_deep_copy(spec->metadata) : json_object();
 	sb->env = spec->env ? json_deep_copy(spec->env) : json_object();
 	sb->network = spec->network ? json_deep_copy(spec->network) : json_object();
-	if (spec->idempotency_key)
-		sb->idempotency_key = xstrdup(spec->idempotency_key);
+	sb->idempotency_key = xstrdup(spec->idempotency_key);
 	sb->created_ms = clock_real_ms();
 	atomic_init(&sb->ttl_seconds, spec->ttl_seconds ? spec->ttl_seconds : DEFAULT_TTL_SECONDS);
 	atomic_init(&sb->idle_seconds,
 		spec->idle_seconds ? spec->idle_seconds : DEFAULT_IDLE_SECONDS);
 	atomic_init(&sb->persistent, spec->persistent);
-	sb->parent = spec->parent ? xstrdup(spec->parent) : NULL;
-	sb->from_snapshot = spec->from_snapshot ? xstrdup(spec->from_snapshot) : NULL;
+	sb->parent = xstrdup(spec->parent);
+	sb->from_snapshot = xstrdup(spec->from_snapshot);
 	sb->boot_mode = spec->parent ? BOOT_FORK : BOOT_SNAPSHOT;
 	sb->accel = t->image.accel;
 	sb->cpus = t->image.cpus;
@@ -134,16 +124,14 @@ struct sandbox *sandbox_from_row(struct core *core, const char *data_dir,
 	sb->metadata = load_object(row->metadata);
 	sb->env = load_object(row->env);
 	sb->network = load_object(row->network);
-	if (row->idempotency_key)
-		sb->idempotency_key = xstrdup(row->idempotency_key);
-	if (row->failure)
-		sb->failure = xstrdup(row->failure);
+	sb->idempotency_key = xstrdup(row->idempotency_key);
+	sb->failure = xstrdup(row->failure);
 	sb->created_ms = row->created_ms;
 	atomic_init(&sb->ttl_seconds, row->ttl_seconds);
 	atomic_init(&sb->idle_seconds, row->idle_seconds);
 	atomic_init(&sb->persistent, row->persistent != 0);
-	sb->parent = row->parent ? xstrdup(row->parent) : NULL;
-	sb->from_snapshot = row->from_snapshot ? xstrdup(row->from_snapshot) : NULL;
+	sb->parent = xstrdup(row->parent);
+	sb->from_snapshot = xstrdup(row->from_snapshot);
 	sb->boot_mode = boot_mode_from_name(row->boot_mode);
 	(void)sandbox_state_from_name(row->state, &sb->registered); /* an unknown word: CREATING */
 	sb->boot_us = row->boot_ms * 1000;
@@ -303,14 +291,14 @@ void sandbox_get_info(struct sandbox *sb, struct sandbox_info *ret)
 		.ttl_seconds = atomic_load(&sb->ttl_seconds),
 		.idle_seconds = atomic_load(&sb->idle_seconds),
 		.persistent = atomic_load(&sb->persistent),
-		.parent = sb->parent ? xstrdup(sb->parent) : NULL,
-		.from_snapshot = sb->from_snapshot ? xstrdup(sb->from_snapshot) : NULL,
+		.parent = xstrdup(sb->parent),
+		.from_snapshot = xstrdup(sb->from_snapshot),
 	};
 	memcpy(ret->id, sb->id, sizeof(ret->id));
 	pthread_mutex_lock(&sb->lock);
 	ret->state = sb->state;
 	ret->network = json_deep_copy(sb->network);
-	ret->failure = sb->failure ? xstrdup(sb->failure) : NULL;
+	ret->failure = xstrdup(sb->failure);
 	ret->boot_ms = sb->boot_us / 1000;
 	ret->boot_mode = sb->boot_mode;
 	ret->pid = sb->vm ? sb->vm->pid : 0;

@@ -49,15 +49,6 @@ struct snapshot {
 	bool gone;
 };
 
-static char *xstrdup(const char *s)
-{
-	char *copy = strdup(s);
-
-	if (!copy)
-		abort();
-	return copy;
-}
-
 static struct snapshot *snapshot_new(const struct core *core, const struct store_snapshot *row)
 {
 	struct snapshot *s = xnew(struct snapshot);

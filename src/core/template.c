@@ -89,9 +89,7 @@ const char *template_set_dir(const struct template_set *set)
 
 static char *dup_string(const json_t *obj, const char *key)
 {
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? strdup(s) : NULL;
+	return xstrdup(json_string_value(json_object_get(obj, key)));
 }
 
 static int64_t integer(const json_t *obj, const char *key)
@@ -200,8 +198,12 @@ int template_check_engine(const struct template *t, const struct engine_info *en
 {
 	uint64_t tsc = t->image.tsc_khz, host = engine->tsc_khz;
 
-	if (strcmp(t->engine, engine->name) != 0 ||
-		strcmp(t->engine_version, engine->version) != 0 ||
+	if (strcmp(t->engine, engine->name) != 0)
+		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
+			"template %s was baked for the engine %s, but this is %s: "
+			"run `pandastack template build %s --engine %s`",
+			t->name, t->engine, engine->name, t->name, engine->name);
+	if (strcmp(t->engine_version, engine->version) != 0 ||
 		(t->image.accel == ACCEL_KVM && engine->accel != ACCEL_KVM))
 		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
 			"template %s was baked with %s %s (%s), but this is %s %s (%s): "

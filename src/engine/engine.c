@@ -21,6 +21,30 @@ static_assert(ARRAY_SIZE(accel_names) == _ACCEL_MAX, "every accelerator has a na
 
 const struct engine_ops *const engines[] = {&qemu_ops, NULL};
 
+int engine_pick(const char *name, const struct engine_ops **ret, struct engine_info *ret_info,
+	struct err *err)
+{
+	bool any = strcmp(name, "auto") == 0;
+	struct engine_info first = {0};
+
+	for (const struct engine_ops *const *ops = engines; *ops; ops++) {
+		if (!any && strcmp(name, (*ops)->name) != 0)
+			continue;
+		(*ops)->probe(ret_info);
+		if (ret_info->available) {
+			*ret = *ops;
+			return 0;
+		}
+		if (!first.name)
+			first = *ret_info;
+	}
+	/* Where none works, what the first one lacks is what is easiest to come by. */
+	if (first.name)
+		return err_set(err, ERR_ENGINE, -ENOENT, "%s", first.why);
+	return err_set(err, ERR_INVALID, -EINVAL,
+		"unknown engine %s: use auto, or one of `pandastack engines`", name);
+}
+
 const char *accel_name(enum accel a)
 {
 	assert(a < _ACCEL_MAX);
@@ -92,16 +116,11 @@ int vm_get_usage(const struct vm *vm, struct vm_usage *ret)
 
 int vm_move(struct vm *vm, const char *dir, struct err *err)
 {
-	char *copy;
-
 	/* The process works in the folder, whatever that is called. */
 	if (rename(vm->dir, dir) < 0)
 		return err_set_errno(err, -errno, "can't rename %s", vm->dir);
-	copy = strdup(dir);
-	if (!copy)
-		abort();
 	free(vm->dir);
-	vm->dir = copy;
+	vm->dir = xstrdup(dir);
 	return 0;
 }
 

@@ -83,7 +83,7 @@ struct engine_ops {
 	void (*probe)(struct engine_info *ret);
 
 	/*
-	 * Starts a machine. On success its process runs and its link can be connected. A cold one boots, another waits
+	 * Starts a machine. On success its process runs. A cold one boots, and its link can be taken; another waits
 	 * for load(), in a state that is the same for all of its template.
 	 */
 	int (*start)(const struct vm_spec *spec, struct vm **ret, struct err *err);
@@ -93,7 +93,7 @@ struct engine_ops {
 
 	/*
 	 * Puts the state of the spec in place and lets the machine run, once. Its memory file must be that of the spec
-	 * that the machine was started with; its folder does not matter.
+	 * that the machine was started with; its folder does not matter. From then on its link can be taken.
 	 */
 	int (*load)(struct vm *vm, const struct vm_spec *spec, struct err *err);
 
@@ -153,6 +153,10 @@ extern const struct engine_ops qemu_ops;
 
 /* The engines of this build, strongest isolation and longest proven first; NULL-terminated. */
 extern const struct engine_ops *const engines[];
+
+/* Finds one of them by its name; `auto` is the first that works. Fills *ret_info; -ENOENT (ERR_ENGINE) with the reason. */
+int engine_pick(const char *name, const struct engine_ops **ret, struct engine_info *ret_info,
+	struct err *err);
 
 /* Hands over the connected socket of the guest link. */
 int vm_take_link(struct vm *vm);

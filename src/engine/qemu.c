@@ -24,34 +24,29 @@
  * QEMU is the wall between the guest and this machine, and may be taken over by its guest: it runs with
  * its seccomp filter on (no new programs, no other ids), without network, without default devices.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/fs.h"
-#include "base/parse.h"
 #include "base/spawn.h"
-#include "base/str.h"
 #include "engine/engine.h"
+#include "engine/kernel_words.h"
 #include "engine/memory_delta.h"
-#include "engine/process_stat.h"
 #include "engine/qemu_probe.h"
 #include "engine/qmp.h"
 #include "engine/unix_socket.h"
+#include "engine/vm_folder.h"
+#include "engine/why_dead.h"
 #include "proto/guest_net.h"
 
 enum {
 	QMP_TIMEOUT_MS = 30000,
-	VM_JSON_MAX = 4096,
 	DEVICES_MAX = 16 << 20, /* a device state takes 0.2 MB */
 	SOCKET_BYTES = 1 << 20, /* or what Linux allows anybody */
 	LOG_BYTES = 16 << 10,   /* of what QEMU printed, looked at for the reason of its end */
@@ -72,11 +67,7 @@ enum {
 	_FD_MAX,
 };
 
-/* The kernel's command line; what each word is for stands in docs/engines.md. */
-#define KERNEL_COMMAND_LINE \
-	"console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on " \
-	"tsc=reliable no_timer_check nowatchdog nokaslr mitigations=off " \
-	"psi=0 transparent_hugepage=never audit=0 lsm=landlock,yama"
+#define KERNEL_COMMAND_LINE KERNEL_WORDS " reboot=t"
 
 /* ---- start ---- */
 
@@ -266,35 +257,13 @@ static void add_start(struct args *a, const struct vm_spec *spec)
 	}
 }
 
-/* What a later daemon needs to find the vm again. */
-static int write_vm_json(const struct vm *vm, struct err *err)
-{
-	_cleanup_free_ char *path = fs_join(vm->dir, "vm.json");
-	_cleanup_free_ char *text = NULL;
-	struct process_stat stat;
-	int r = process_stat_read(vm->pid, &stat);
-
-	if (r < 0)
-		return err_set_errno(err, r, "QEMU ended at once");
-	if (asprintf(&text, "{\"engine\":\"qemu\",\"accel\":\"%s\",\"pid\":%d,\"started\":%llu}\n",
-		    accel_name(vm->accel), (int)vm->pid,
-		    (unsigned long long)stat.started_ticks) < 0)
-		abort();
-	return fs_write_atomic(path, text, strlen(text), 0600, err);
-}
-
 static struct vm *new_vm(const char *dir, enum accel accel)
 {
 	struct qemu_vm *q = xnew(struct qemu_vm);
 	struct vm *vm = &q->vm;
 
 	q->log_fd = q->devices_fd = -1;
-	vm->ops = &qemu_ops;
-	vm->dir = strdup(dir);
-	if (!vm->dir)
-		abort();
-	vm->accel = accel;
-	vm->pidfd = vm->link_fd = vm->console_fd = vm->status = -1;
+	vm_init(vm, &qemu_ops, dir, accel);
 	return vm;
 }
 
@@ -385,7 +354,7 @@ static int qemu_start(const struct vm_spec *spec, struct vm **ret, struct err *e
 		vm->is_child = r == 0;
 	}
 	if (vm->is_child) {
-		r = write_vm_json(vm, err);
+		r = vm_folder_note(vm, err);
 		if (r < 0)
 			vm_kill(vm);
 	}
@@ -466,65 +435,16 @@ static int qemu_load(struct vm *vm, const struct vm_spec *spec, struct err *err)
 
 /* ---- the rest of the interface ---- */
 
-static int read_vm_json(const char *dir, pid_t *ret_pid, uint64_t *ret_started,
-	enum accel *ret_accel, struct err *err)
-{
-	_cleanup_free_ char *path = fs_join(dir, "vm.json"), *text = NULL;
-	const char *accel;
-	json_t *json;
-	json_int_t pid = 0, started = 0;
-	size_t len;
-	int r = fs_read(path, VM_JSON_MAX, &text, &len, err);
-
-	if (r < 0)
-		return r;
-	json = json_loadb(text, len, 0, NULL);
-	r = json_unpack(json, "{s:s, s:I, s:I}", "accel", &accel, "pid", &pid, "started", &started);
-	if (r == 0 && pid > 1 && pid <= INT32_MAX)
-		r = accel_from_name(accel, ret_accel);
-	else
-		r = -EPROTO;
-	json_decref(json);
-	if (r < 0)
-		return err_set(err, ERR_INTERNAL, r, "%s is damaged", path);
-	*ret_pid = (pid_t)pid;
-	*ret_started = (uint64_t)started;
-	return 0;
-}
-
-/* Whether that process is the QEMU of the folder: it works in it. Its pidfd is open, so the pid is its own. */
-static bool works_in(pid_t pid, const struct stat *dir)
-{
-	char path[64];
-	struct stat cwd;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/cwd", (int)pid);
-	return stat(path, &cwd) == 0 && cwd.st_dev == dir->st_dev && cwd.st_ino == dir->st_ino;
-}
-
 static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
 {
 	_cleanup_close_ int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	uint64_t started = 0;
-	enum accel accel = ACCEL_TCG;
-	struct process_stat now;
-	struct stat st;
 	struct vm *vm;
-	pid_t pid = 0;
 	int r;
 
-	if (dir_fd < 0 || fstat(dir_fd, &st) < 0)
+	if (dir_fd < 0)
 		return err_set_errno(err, -errno, "can't open %s", dir);
-	r = read_vm_json(dir, &pid, &started, &accel, err);
-	if (r < 0)
-		return r;
-	vm = new_vm(dir, accel);
-	vm->pid = pid;
-	vm->pidfd = pidfd_open(pid, 0);
-	/* The pid may be another process by now; once the pidfd is open it can't change any more. */
-	if (vm->pidfd < 0 || process_stat_read(pid, &now) < 0 || now.started_ticks != started ||
-		!works_in(pid, &st))
-		r = err_set(err, ERR_ENGINE, -ESRCH, "its QEMU has ended");
+	vm = new_vm(dir, ACCEL_TCG);
+	r = vm_folder_find(vm, err);
 	if (r == 0)
 		r = connect_vm(vm, dir_fd, err);
 	if (r < 0) {
@@ -533,29 +453,6 @@ static int qemu_adopt(const char *dir, struct vm **ret, struct err *err)
 	}
 	*ret = vm;
 	return 0;
-}
-
-/* By its folder alone: who started it may have died before vm.json was written. */
-static void qemu_kill_left(const char *dir)
-{
-	DIR *proc = opendir("/proc");
-	struct dirent *e;
-	struct stat st;
-	uint64_t pid;
-
-	while (proc && stat(dir, &st) == 0 && (e = readdir(proc))) {
-		_cleanup_close_ int pidfd = -1;
-
-		if (parse_u64(e->d_name, 2, INT32_MAX, &pid) < 0 || !works_in((pid_t)pid, &st))
-			continue;
-		pidfd = pidfd_open((pid_t)pid, 0);
-		if (pidfd < 0 || !works_in((pid_t)pid, &st))
-			continue;
-		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0); /* fails when it has ended */
-		(void)spawn_ended(pidfd, -1);
-	}
-	if (proc)
-		(void)closedir(proc);
 }
 
 /* One command of QMP; the reference is taken. */
@@ -618,64 +515,13 @@ static int qemu_save_memory(struct vm *vm, uint64_t memory_bytes, const char *ba
 	return delta_save(&memory, base, path, ret_bytes, err);
 }
 
-static size_t line_length(const char *text, size_t len)
-{
-	size_t n = 0;
-
-	while (n < len && text[n] != '\r' && text[n] != '\n')
-		n++;
-	return n;
-}
-
-/* The last line of a text that is not empty. */
-static void last_line(const char *text, size_t len, char *dst, size_t size)
-{
-	size_t start;
-
-	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
-		len--;
-	start = len;
-	while (start > 0 && text[start - 1] != '\n')
-		start--;
-	str_printable(dst, size, text + start, len - start);
-}
-
-/* What a signal that ended QEMU most likely means. */
-static const char *signal_hint(int sig)
-{
-	return sig == SIGKILL   ? " (out of memory on this machine?)"
-		: sig == SIGBUS ? " (the disk is full?)"
-				: "";
-}
-
 static void qemu_why_dead(struct vm *vm, char *msg, size_t size)
 {
-	static const char panic[] = "Kernel panic - not syncing: ";
 	const int log_fd = ((const struct qemu_vm *)vm)->log_fd;
-	char line[200], log[LOG_BYTES];
+	char log[LOG_BYTES];
 	ssize_t n = log_fd < 0 ? 0 : read(log_fd, log, sizeof(log));
-	const char *at;
-	size_t len;
 
-	vm_drain_console(vm);
-	at = memmem(vm->console, vm->console_len, panic, strlen(panic));
-	if (at) {
-		at += strlen(panic);
-		len = (size_t)(vm->console + vm->console_len - at);
-		str_printable(line, sizeof(line), at, line_length(at, len));
-		(void)snprintf(msg, size, "its kernel panicked: %s", line);
-	} else if (vm->status > 128) {
-		(void)snprintf(msg, size, "QEMU was killed by signal %d%s", vm->status - 128,
-			signal_hint(vm->status - 128));
-	} else if (vm->status > 0 && n > 0) {
-		last_line(log, (size_t)n, line, sizeof(line));
-		(void)snprintf(msg, size, "QEMU ended: %s", line);
-	} else if (vm->status != 0) {
-		(void)snprintf(msg, size, "QEMU ended"); /* an adopted one's status is not ours */
-	} else {
-		last_line(vm->console, vm->console_len, line, sizeof(line));
-		(void)snprintf(msg, size, "the machine was shut down from inside (%s)", line);
-	}
+	why_dead("QEMU", vm, log, n < 0 ? 0 : (size_t)n, msg, size);
 }
 
 static int qemu_open_network(struct vm *vm, int *ret_fd, struct err *err)
@@ -710,7 +556,7 @@ const struct engine_ops qemu_ops = {
 	.settle = qemu_settle,
 	.load = qemu_load,
 	.adopt = qemu_adopt,
-	.kill_left = qemu_kill_left,
+	.kill_left = vm_folder_kill_left,
 	.pause = qemu_pause,
 	.unpause = qemu_unpause,
 	.save_devices = qemu_save_devices,

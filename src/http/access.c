@@ -274,8 +274,6 @@ static int by_any(struct http_req *req, struct access *a, struct err *err)
 
 int access_check(struct http_req *req, struct access *ret, struct err *err)
 {
-	*ret = (struct access){.target = strdup(req->target + req->rest)};
-	if (!ret->target)
-		abort();
+	*ret = (struct access){.target = xstrdup(req->target + req->rest)};
 	return req->params[1] ? by_any(req, ret, err) : by_link(req, ret, err);
 }

@@ -251,11 +251,6 @@ int h_fs_stat(struct http_req *req, struct http_resp *resp, struct err *err)
 	return http_resp_json(resp, 200, info, err);
 }
 
-static int append_json(const char *text, size_t len, void *user)
-{
-	return buf_append(user, text, len);
-}
-
 /* The entries of one event as JSON text, so that a long list does not live in memory as objects. */
 static int append_entries(struct buf *text, const json_t *entries, struct err *err)
 {
@@ -265,7 +260,7 @@ static int append_entries(struct buf *text, const json_t *entries, struct err *e
 	json_array_foreach((json_t *)(uintptr_t)entries, i, entry) {
 		json_t *info = file_info(entry);
 		bool ok = (text->data[text->len - 1] == '[' || buf_append(text, ",", 1) == 0) &&
-			json_dump_callback(info, append_json, text, JSON_COMPACT) == 0;
+			json_dump_callback(info, buf_sink, text, JSON_COMPACT) == 0;
 
 		json_decref(info);
 		if (!ok)
@@ -316,7 +311,7 @@ int h_fs_dir(struct http_req *req, struct http_resp *resp, struct err *err)
 		return r;
 	name = json_string(path);
 	if (buf_append(&text, "{\"path\":", 8) < 0 ||
-		json_dump_callback(name, append_json, &text, JSON_ENCODE_ANY) < 0 ||
+		json_dump_callback(name, buf_sink, &text, JSON_ENCODE_ANY) < 0 ||
 		buf_append(&text, ",\"entries\":[", 12) < 0)
 		r = err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
 	json_decref(name);

@@ -115,16 +115,28 @@ static int do_call(struct mcp_call *c, enum mcp_scope scope, struct http_resp *r
 	return call_tool(c, (enum mcp_tool)tool, resp, err);
 }
 
+/* What a resource that can't be read is to the protocol. */
+static enum mcp_code code_of(const struct err *err, bool modern)
+{
+	unsigned int status = err_http_status(err->kind);
+
+	if (status == 404)
+		return modern ? MCP_INVALID_PARAMS : MCP_NO_RESOURCE;
+	return status < 500 ? MCP_INVALID_PARAMS : MCP_INTERNAL_ERROR;
+}
+
 static int do_read(struct mcp_call *c, struct http_resp *resp, struct err *err)
 {
-	json_t *result;
+	json_t *uri = json_object_get(c->message.params, "uri"), *result;
 	int r = mcp_call_read(c, &result, err);
 
 	if (r == -ECONNRESET)
 		return r;
 	if (r < 0)
 		return answer(resp, 200,
-			mcp_error(c->message.id, MCP_INVALID_PARAMS, err_msg(err), NULL), err);
+			mcp_error(c->message.id, code_of(err, c->message.modern), err_msg(err),
+				json_pack("{s:O*}", "uri", uri)),
+			err);
 	return answer(resp, 200, mcp_result(&c->message, result), err);
 }
 

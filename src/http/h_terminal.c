@@ -123,6 +123,9 @@ static int start(struct http_req *req, struct http_resp *resp, const struct ws_b
 	struct ws_bridge *b;
 	int r = http_req_sandbox(req, &sb, err);
 
+	/* Behind all else: a client that its WebSocket does not tell why it was refused asks once more, without one. */
+	if (r == 0)
+		r = ws_handshake_check(req, err);
 	if (r == 0)
 		r = sandbox_open(sb,
 			json_pack("{s:s, s:s*, s:s*, s:s*, s:{s:I, s:I}}", "op", "exec", "cmd",
@@ -139,10 +142,8 @@ int h_exec_pty(struct http_req *req, struct http_resp *resp, struct err *err)
 {
 	static const struct ws_bridge_ops ops = {.on_message = on_message, .on_close = tell_exit};
 	struct terminal t = {.rows = DEFAULT_ROWS, .cols = DEFAULT_COLS};
-	int r = ws_handshake_check(req, err);
+	int r = read_size(req, &t, err);
 
-	if (r == 0)
-		r = read_size(req, &t, err);
 	if (r == 0)
 		r = query_text(req, "cmd", LIMIT_COMMAND_BYTES, &t.cmd, err);
 	if (r == 0)
@@ -156,9 +157,7 @@ int h_ssh(struct http_req *req, struct http_resp *resp, struct err *err)
 {
 	static const struct ws_bridge_ops ops = {.on_message = on_message};
 	struct terminal t = {.rows = DEFAULT_ROWS, .cols = DEFAULT_COLS};
-	int r = ws_handshake_check(req, err);
+	int r = read_size(req, &t, err);
 
-	if (r == 0)
-		r = read_size(req, &t, err);
 	return r < 0 ? r : start(req, resp, &ops, &t, err);
 }

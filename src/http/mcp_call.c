@@ -28,13 +28,24 @@ void mcp_call_done(struct mcp_call *c)
 
 /* ---- sessions ---- */
 
+/* As the specification has it (Streamable HTTP, "Session Management"). */
+static bool is_session_id(const char *s)
+{
+	size_t len = 0;
+
+	while (s[len] > ' ' && s[len] <= '~')
+		len++;
+	return len > 0 && len <= LIMIT_MCP_SESSION_BYTES && !s[len];
+}
+
 int mcp_session(const struct http_req *req, const char **ret, struct err *err)
 {
 	const char *session = http_req_header(req, "Mcp-Session-Id");
 
-	if (session && (!*session || strlen(session) > LIMIT_MCP_SESSION_BYTES))
+	if (session && !is_session_id(session))
 		return err_set(err, ERR_INVALID, -EINVAL,
-			"the Mcp-Session-Id must have 1 to %d bytes", LIMIT_MCP_SESSION_BYTES);
+			"the Mcp-Session-Id must have 1 to %d visible ASCII characters",
+			LIMIT_MCP_SESSION_BYTES);
 	*ret = session;
 	return 0;
 }
@@ -317,9 +328,15 @@ static int snapshot(struct mcp_call *c, struct mcp_content *ret, struct err *err
 	return r < 0 ? r : answer_json(ret, answer);
 }
 
+/* With the tool's arguments and no other that the route has: the network is not for a model to choose. */
 static int create_sandbox(struct mcp_call *c, struct mcp_content *ret, struct err *err)
 {
-	json_t *body = c->args ? json_copy((json_t *)(uintptr_t)c->args) : json_object();
+	const json_t *args = c->args;
+	json_t *body =
+		json_pack("{s:O*, s:O*, s:O*, s:O*}", "template", json_object_get(args, "template"),
+			"from_snapshot", json_object_get(args, "from_snapshot"), "ttl_seconds",
+			json_object_get(args, "ttl_seconds"), "metadata",
+			json_object_get(args, "metadata"));
 	json_t *answer;
 	int r;
 

@@ -10,7 +10,7 @@
 
 const char *http_req_header(const struct http_req *req, const char *name)
 {
-	return MHD_lookup_connection_value(req->conn, MHD_HEADER_KIND, name);
+	return headers_get(&req->headers, name);
 }
 
 const char *http_req_proto(const struct http_req *req)

@@ -217,6 +217,7 @@ static int admit(struct exchange *x)
 	int r = read_headers(req, &x->err);
 
 	x->unclear = r < 0;
+	set_request_id(req);
 	if (r == 0)
 		r = read_target(req, &x->err);
 	if (r == 0)
@@ -422,9 +423,7 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *co
 	x->req.stats = &server->stats;
 	x->req.mcp_calls = &server->mcp_calls;
 	x->req.conn = conn;
-	x->req.target = strdup(target);
-	if (!x->req.target)
-		abort();
+	x->req.target = xstrdup(target);
 	x->req.headers = buf_init(CONNECTION_BYTES);
 	x->body = buf_init(LIMIT_JSON_BODY_BYTES);
 	return x;
@@ -438,7 +437,6 @@ static enum MHD_Result begin(struct exchange *x, const char *method)
 	x->begun = true;
 	x->req.method = method;
 	x->req.client_fd = info->connect_fd;
-	set_request_id(&x->req);
 	(void)admit(x); /* x->failed says it */
 	if (!x->failed)
 		return MHD_YES;

@@ -7,11 +7,6 @@
 
 #include "base/limits.h"
 
-static int append_json(const char *text, size_t len, void *user)
-{
-	return buf_append(user, text, len);
-}
-
 /* Makes room where all was sent. */
 static void begin(struct sse *s)
 {
@@ -29,7 +24,7 @@ int sse_emit(struct sse *s, const char *event, json_t *data, struct err *err)
 	begin(s);
 	start = s->out.len;
 	ok = data && buf_appendf(&s->out, "event: %s\ndata: ", event) == 0 &&
-		json_dump_callback(data, append_json, &s->out, JSON_COMPACT | JSON_ENSURE_ASCII) ==
+		json_dump_callback(data, buf_sink, &s->out, JSON_COMPACT | JSON_ENSURE_ASCII) ==
 			0 &&
 		buf_append(&s->out, "\n\n", 2) == 0;
 	json_decref(data);

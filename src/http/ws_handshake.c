@@ -3,20 +3,18 @@
 #include "http/ws_handshake.h"
 
 #include <errno.h>
-#include <nettle/sha1.h>
 #include <string.h>
 
 #include "base/base64.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "http/origin.h"
+#include "proto/websocket.h"
 
 enum {
 	KEY_BYTES = 16,
 	HEADERS_BYTES_MAX = 1024,
 };
-
-static_assert(WS_ACCEPT_SIZE == BASE64_LENGTH(SHA1_DIGEST_SIZE) + 1, "of a SHA-1");
 
 static const char subprotocol[] = "pds-pty";
 static const char bearer[] = "bearer.";
@@ -72,19 +70,6 @@ int ws_handshake_check(const struct http_req *req, struct err *err)
 	return origin_check(req, err);
 }
 
-void ws_handshake_accept(char ret[WS_ACCEPT_SIZE], const char *key)
-{
-	static const char magic[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-	uint8_t digest[SHA1_DIGEST_SIZE];
-	struct sha1_ctx sha;
-
-	sha1_init(&sha);
-	sha1_update(&sha, strlen(key), (const uint8_t *)key);
-	sha1_update(&sha, strlen(magic), (const uint8_t *)magic);
-	sha1_digest(&sha, sizeof(digest), digest);
-	base64_encode(ret, digest, sizeof(digest));
-}
-
 static int add(struct buf *headers, const char *name, const char *value)
 {
 	return headers_add(headers, name, strlen(name), value, strlen(value));
@@ -94,9 +79,9 @@ int ws_handshake_answer(const struct http_req *req, struct http_resp *resp,
 	const struct http_upgrade *upgrade, void *user)
 {
 	struct buf headers = buf_init(HEADERS_BYTES_MAX);
-	char accept[WS_ACCEPT_SIZE];
+	char accept[WEBSOCKET_ACCEPT_SIZE];
 
-	ws_handshake_accept(accept, headers_get(&req->headers, "Sec-WebSocket-Key"));
+	websocket_accept(accept, headers_get(&req->headers, "Sec-WebSocket-Key"));
 	if (add(&headers, "Upgrade", "websocket") < 0 ||
 		add(&headers, "Sec-WebSocket-Accept", accept) < 0 ||
 		(headers_have(&req->headers, "Sec-WebSocket-Protocol", subprotocol) &&

@@ -9,8 +9,6 @@
 
 #include "http/http.h"
 
-enum { WS_ACCEPT_SIZE = 29 };
-
 /* A browser can't set headers: the KEY of the subprotocol "bearer.KEY", which is never answered; to be freed. NULL: none. */
 char *ws_handshake_key(const struct buf *headers);
 
@@ -23,6 +21,3 @@ int ws_handshake_check(const struct http_req *req, struct err *err);
 /* The subprotocol "pds-pty" is agreed to where it is offered. */
 int ws_handshake_answer(const struct http_req *req, struct http_resp *resp,
 	const struct http_upgrade *upgrade, void *user);
-
-/* What answers a Sec-WebSocket-Key. Pure. */
-void ws_handshake_accept(char ret[WS_ACCEPT_SIZE], const char *key);

@@ -21,6 +21,8 @@ enum mcp_code {
 	MCP_INVALID_REQUEST = -32600,
 	MCP_NO_METHOD = -32601,
 	MCP_INVALID_PARAMS = -32602,
+	MCP_INTERNAL_ERROR = -32603,
+	MCP_NO_RESOURCE = -32002, /* of legacy versions; later it is a parameter that is invalid */
 	MCP_HEADER_MISMATCH = -32020,
 	MCP_UNSUPPORTED_VERSION = -32022,
 };

@@ -7,22 +7,25 @@
 #include <string.h>
 
 static const struct {
+	const char *name;
 	enum mcp_scope scope;
-	const char *definition; /* JSON */
+	const char *definition; /* JSON: what else there is to say */
 } tools[] = {
-#define X(tool, scope, ...) [MCP_TOOL_##tool] = {MCP_SCOPE_##scope, #__VA_ARGS__},
+#define X(tool, name, scope, ...) [MCP_TOOL_##tool] = {name, MCP_SCOPE_##scope, #__VA_ARGS__},
 #include "mcp_tools.def"
 #undef X
 };
 
 static json_t *definition(enum mcp_tool tool, enum mcp_scope scope)
 {
-	json_t *json = json_loads(tools[tool].definition, 0, NULL);
-	json_t *input = json_object_get(json, "inputSchema");
+	json_t *json = json_pack("{s:s}", "name", tools[tool].name);
+	json_t *rest = json_loads(tools[tool].definition, 0, NULL);
+	json_t *input = json_object_get(rest, "inputSchema");
 
-	assert(json);
+	assert(rest);
 	if (scope == MCP_SCOPE_ANYWHERE)
 		(void)json_object_del(json_object_get(input, "properties"), "sandbox_id");
+	(void)json_object_update_new(json, rest);
 	return json;
 }
 
@@ -39,15 +42,9 @@ json_t *mcp_tools(enum mcp_scope scope)
 
 int mcp_tool_find(const char *name, enum mcp_scope scope)
 {
-	int found = -ENOENT;
-
-	for (int i = 0; i < _MCP_TOOL_MAX && found < 0; i++) {
-		json_t *json = definition((enum mcp_tool)i, scope);
-
-		if (tools[i].scope <= scope &&
-			strcmp(name, json_string_value(json_object_get(json, "name"))) == 0)
-			found = i;
-		json_decref(json);
+	for (int i = 0; i < _MCP_TOOL_MAX; i++) {
+		if (tools[i].scope <= scope && strcmp(name, tools[i].name) == 0)
+			return i;
 	}
-	return found;
+	return -ENOENT;
 }

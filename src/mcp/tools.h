@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 enum mcp_tool {
-#define X(tool, scope, ...) MCP_TOOL_##tool,
+#define X(tool, name, scope, ...) MCP_TOOL_##tool,
 #include "mcp_tools.def"
 #undef X
 	_MCP_TOOL_MAX,

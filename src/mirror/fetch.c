@@ -115,15 +115,6 @@ static void set_options(struct transfer *t, struct curl_slist *headers, char *wh
 	(void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, why);
 }
 
-static char *copy(const char *s)
-{
-	char *copied = s ? strdup(s) : NULL;
-
-	if (s && !copied)
-		abort();
-	return copied;
-}
-
 static void take_head(struct transfer *t)
 {
 	const char *redirect = NULL;
@@ -136,7 +127,7 @@ static void take_head(struct transfer *t)
 	/* libcurl may have put our credentials into it. */
 	t->f->redirect = redirect ? source_resolve(redirect, redirect) : NULL;
 	if (curl_easy_header(t->easy, "Last-Modified", 0, CURLH_HEADER, -1, &h) == CURLHE_OK)
-		t->f->last_modified = copy(h->value);
+		t->f->last_modified = xstrdup(h->value);
 }
 
 int fetch_run(struct fetch *f, struct err *err)

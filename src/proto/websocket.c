@@ -7,11 +7,15 @@
  */
 #include "proto/websocket.h"
 
+#include <nettle/sha1.h>
 #include <string.h>
 #include <sys/random.h>
 #include <wslay/wslay.h>
 
+#include "base/base64.h"
 #include "base/str.h"
+
+static_assert(WEBSOCKET_ACCEPT_SIZE == BASE64_LENGTH(SHA1_DIGEST_SIZE) + 1, "of a SHA-1");
 
 struct websocket {
 	wslay_event_context_ptr ctx; /* owned */
@@ -27,6 +31,19 @@ struct websocket {
 	unsigned int peer_code;
 	char peer_reason[WEBSOCKET_REASON_MAX + 4]; /* str_printable() wants room for "..." */
 };
+
+void websocket_accept(char ret[WEBSOCKET_ACCEPT_SIZE], const char *key)
+{
+	static const char magic[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+	uint8_t digest[SHA1_DIGEST_SIZE];
+	struct sha1_ctx sha;
+
+	sha1_init(&sha);
+	sha1_update(&sha, strlen(key), (const uint8_t *)key);
+	sha1_update(&sha, strlen(magic), (const uint8_t *)magic);
+	sha1_digest(&sha, sizeof(digest), digest);
+	base64_encode(ret, digest, sizeof(digest));
+}
 
 /* ---- what the library calls ---- */
 

@@ -28,7 +28,13 @@ enum websocket_code {
 	WEBSOCKET_INTERNAL = 1011,
 };
 
-enum { WEBSOCKET_REASON_MAX = 123 };
+enum {
+	WEBSOCKET_REASON_MAX = 123,
+	WEBSOCKET_ACCEPT_SIZE = 29,
+};
+
+/* The Sec-WebSocket-Accept that answers a Sec-WebSocket-Key. Pure. */
+void websocket_accept(char ret[WEBSOCKET_ACCEPT_SIZE], const char *key);
 
 /* Either may send or close; neither may free. After a close nothing is told any more. */
 struct websocket_ops {

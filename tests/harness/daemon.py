@@ -91,6 +91,7 @@ class Daemon:
         self,
         data_dir: Path,
         *,
+        program: Path | None = None,
         template_dir: Path | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str | None] | None = None,
@@ -113,7 +114,7 @@ class Daemon:
         self._ended = False
         self.command = [
             *wrapper,
-            str(binary()),
+            str(program or binary()),
             "serve",
             "--listen=127.0.0.1:0",
             f"--data-dir={self.data_dir}",

@@ -355,6 +355,14 @@ def test_commands_take_no_more_than_the_tool_says(raw: Raw) -> None:
     assert raw.ok("run_command", command="exit 3", background=True, cmd="exit 4")["exit_code"] == 3
 
 
+def test_a_model_does_not_choose_the_network(raw: Raw) -> None:
+    made = raw.ok("create_sandbox", network={"egress": "none"}, persistent=True, metadata={"a": "b"})
+    found = raw.api.sandbox(made["sandbox_id"]).info()
+    raw.ok("delete_sandbox", sandbox_id=made["sandbox_id"])
+    assert (found["metadata"], found["persistent"]) == ({"a": "b"}, False)
+    assert found["network"] != {"egress": "none"}
+
+
 def test_nul_bytes_hide_nothing(raw: Raw) -> None:
     result = raw.tool("run_command", command=r"printf 'a\0b\n'; exit 3")
     assert "a\0b\n" in result["content"][0]["text"]
@@ -408,6 +416,14 @@ def test_install_packages(raw: Raw, tmp_path: Path) -> None:
         assert "packages[0]" in raw.fails("install_packages", packages=[wrong]), wrong
     assert "packages" in raw.fails("install_packages", packages=[])
     assert "packages" in raw.fails("install_packages", packages=["x"] * 65)
+
+
+def test_install_packages_from_the_index(raw: Raw) -> None:
+    installed = raw.ok("install_packages", packages=["humanize==4.9.0"], timeout_seconds=250)
+    if installed["exit_code"] and "No matching distribution" in installed["stdout"] + installed["stderr"]:
+        pytest.skip("the package index is unreachable from here")
+    assert installed["exit_code"] == 0, installed
+    assert raw.ok("run_code", code="import humanize\nhumanize.intcomma(12345)")["text"] == "'12,345'"
 
 
 def test_copies_keep_the_kernel(raw: Raw) -> None:
@@ -518,9 +534,21 @@ def test_what_is_no_request(api: Api) -> None:
     assert raw.legacy("nonsense")["error"]["code"] == -32601
     assert raw.legacy("tools/call", {"name": "nonsense"})["error"]["code"] == -32602
     assert raw.legacy("tools/call", {"name": "run_code", "arguments": 5})["error"]["code"] == -32602
-    for uri in (None, "file:///etc/passwd", "sandbox://", "sandbox://nobody/x"):
+    for uri in (None, "file:///etc/passwd", "sandbox://", "sandbox:///x"):
         assert raw.legacy("resources/read", {"uri": uri})["error"]["code"] == -32602
     assert raw.post(b" " * (18 << 20)).status_code == 413
+
+
+def test_a_resource_that_is_not_there(api: Api) -> None:
+    uri = "sandbox://nobody/x"
+    legacy = Raw(api).legacy("resources/read", {"uri": uri})["error"]
+    modern = Raw(api).modern("resources/read", {"uri": uri}, **{"Mcp-Name": uri}).json()["error"]
+    assert (legacy["code"], modern["code"]) == (-32002, -32602), "each as its version says"
+    assert legacy["data"] == modern["data"] == {"uri": uri}
+
+
+def test_blanks_around_a_header_do_not_count(api: Api) -> None:
+    assert Raw(api).modern("tools/list", None, **{"Mcp-Method": "tools/list \t"}).status_code == 200
 
 
 def test_other_methods_of_http(api: Api) -> None:
@@ -528,9 +556,10 @@ def test_other_methods_of_http(api: Api) -> None:
         response = api.request(method, "/mcp")
         assert (response.status_code, response.headers["Allow"]) == (405, "POST, DELETE")
     api.refused("DELETE", "/mcp", 405, "request.method")
-    api.refused("POST", "/mcp", 400, "request.invalid", json={
-        "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {},
-    }, headers={"Mcp-Session-Id": "x" * 129})  # fmt: skip
+    for session in ("x" * 129, "", "a b", "\xe9"):
+        api.refused("POST", "/mcp", 400, "request.invalid", json={
+            "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {},
+        }, headers={"Mcp-Session-Id": session})  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/v1/mcp", "/v1/sandboxes/x/mcp"])

@@ -27,10 +27,11 @@ static void test_all_or_nothing(void **state)
 
 	assert_int_equal(buf_append(&b, "abc", 3), 0);
 	assert_int_equal(buf_append(&b, "de", 2), -EMSGSIZE);
+	assert_int_equal(buf_sink("de", 2, &b), -EMSGSIZE);
 	assert_int_equal(buf_appendf(&b, "%d", 12), -EMSGSIZE);
 	assert_int_equal(buf_reserve(&b, SIZE_MAX), -EMSGSIZE);
 	assert_string_equal(b.data, "abc");
-	assert_int_equal(buf_append(&b, "d", 1), 0);
+	assert_int_equal(buf_sink("d", 1, &b), 0);
 	assert_string_equal(b.data, "abcd");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QEMU's version line: what is understood, and what is not. */
+/* A program's version line: what is understood, and what is not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,13 +7,14 @@
 
 #include <cmocka.h>
 
-#include "engine/qemu_version.h"
+#include "engine/program.h"
 
 static void is(const char *text, int number, const char *version)
 {
 	char got[16] = "";
 
-	assert_int_equal(qemu_parse_version(text, got, sizeof(got)), number);
+	assert_int_equal(program_parse_version(text, "QEMU emulator version ", got, sizeof(got)),
+		number);
 	if (number)
 		assert_string_equal(got, version);
 }

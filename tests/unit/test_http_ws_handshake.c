@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The opening handshake: the answer to a key, and the API key among the subprotocols. */
+/* The opening handshake: the API key among the subprotocols. */
 #include <string.h>
 
 #include "http/ws_handshake.h"
 #include "scratch.h"
-
-static void test_accept(void **state)
-{
-	char accept[WS_ACCEPT_SIZE];
-
-	ws_handshake_accept(accept, "dGhlIHNhbXBsZSBub25jZQ=="); /* RFC 6455, section 1.3 */
-	assert_string_equal(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-}
 
 static char *key_of(const char *upgrade, const char *protocol)
 {
@@ -51,7 +43,6 @@ static void test_key(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_accept),
 		cmocka_unit_test(test_key),
 	};
 

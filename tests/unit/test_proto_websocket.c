@@ -235,9 +235,18 @@ static void test_a_control_frame_in_between(void **state)
 	end(&s);
 }
 
+static void test_accept(void **state)
+{
+	char accept[WEBSOCKET_ACCEPT_SIZE];
+
+	websocket_accept(accept, "dGhlIHNhbXBsZSBub25jZQ=="); /* RFC 6455, section 1.3 */
+	assert_string_equal(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_accept),
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_close),
 		cmocka_unit_test(test_a_long_reason_is_cut),

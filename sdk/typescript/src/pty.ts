@@ -30,8 +30,8 @@ async function socketClass(): Promise<typeof WebSocket> {
 }
 
 /** Resolves with what a socket says first. */
-const first = (socket: WebSocket, ...names: string[]) =>
-  new Promise<Event>((resolve) => {
+const first = <K extends keyof WebSocketEventMap>(socket: WebSocket, ...names: K[]) =>
+  new Promise<WebSocketEventMap[K]>((resolve) => {
     for (const name of names) socket.addEventListener(name, resolve, { once: true });
   });
 
@@ -39,7 +39,7 @@ export class Pty {
   #exitCode: number | undefined;
   #failure: { error: unknown } | undefined;
   readonly #socket: WebSocket;
-  readonly #closed: Promise<Event>;
+  readonly #closed: Promise<CloseEvent>;
 
   private constructor(socket: WebSocket, { onData, signal }: PtyOptions) {
     this.#socket = socket;
@@ -60,7 +60,8 @@ export class Pty {
 
   static async open(client: Client, path: string, options: PtyOptions): Promise<Pty> {
     const { cmd, rows = 24, cols = 80, cwd, user, signal } = options;
-    const url = await client.socketUrl(path, { cmd, rows, cols, cwd, user });
+    const query = { cmd, rows, cols, cwd, user };
+    const url = await client.socketUrl(path, query);
     const Socket = await socketClass();
     signal?.throwIfAborted();
     const socket = new Socket(url);
@@ -69,7 +70,10 @@ export class Pty {
     const { type } = await first(socket, "open", "error", "close");
     signal?.throwIfAborted();
     if (type === "open") return pty;
-    await client.send("GET", path, { signal }); // a socket does not tell why it was refused
+    // A socket does not tell why it was refused.
+    await client.send("GET", path, { query, signal }).catch((error: unknown) => {
+      if (!(error instanceof Error) || !error.message.includes("is a WebSocket")) throw error;
+    });
     throw new APIConnectionError("the server opened no terminal: is there a proxy before it that passes no WebSocket?");
   }
 
@@ -88,9 +92,10 @@ export class Pty {
 
   /** Waits for the end of what runs in it; its exit code. What onData throws closes it, and is thrown here. */
   async wait(): Promise<number> {
-    await this.#closed;
+    const { reason } = await this.#closed;
     if (this.#failure) throw this.#failure.error;
     if (this.#exitCode !== undefined) return this.#exitCode;
-    throw new ExecInterrupted("the terminal was closed before what runs in it ended: what became of it is not known");
+    const lost = "the terminal was closed before what runs in it ended: what became of it is not known";
+    throw new ExecInterrupted(reason ? `${lost} (${reason})` : lost);
   }
 }

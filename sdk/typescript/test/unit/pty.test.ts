@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { WebSocketServer, type WebSocket } from "ws";
-import { ExecInterrupted, NotFoundError, type Sandbox } from "../../src/index.js";
+import { APIConnectionError, ExecInterrupted, NotFoundError, type Sandbox } from "../../src/index.js";
 import { failure, json, serve } from "./server.js";
 
 /** A sandbox whose terminals are served by that function. */
@@ -42,10 +42,17 @@ test("what is typed, shown and resized, and its end", async () => {
 });
 
 test("a terminal that is closed by either side", async () => {
-  const sandbox = await terminal((socket) => socket.on("message", () => socket.terminate()));
+  const sandbox = await terminal((socket) =>
+    socket.on("message", (data: Buffer) =>
+      String(data) === "x" ? socket.terminate() : socket.close(1011, "it failed"),
+    ),
+  );
   const lost = await sandbox.openPty({ onData: () => undefined });
   lost.write("x");
   expect(await failure(lost.wait())).toBeInstanceOf(ExecInterrupted);
+  const failed = await sandbox.openPty({ onData: () => undefined });
+  failed.write("y");
+  expect((await failure(failed.wait())).message).toMatch(/not known \(it failed\)$/);
   const closed = await sandbox.openPty({ onData: () => undefined });
   closed.close();
   expect(await failure(closed.wait())).toBeInstanceOf(ExecInterrupted);
@@ -75,10 +82,12 @@ test("a signal closes it, before and after", async () => {
   );
 });
 
-test("a refusal says why", async () => {
-  const server = await serve((_, response) =>
-    json(response, 404, { error: "no such sandbox", code: "sandbox.not_found" }),
-  );
-  const error = await failure((await server.sandbox()).openPty({ onData: () => undefined }));
-  expect(error).toBeInstanceOf(NotFoundError);
+test.each([
+  [404, "no such sandbox", "sandbox.not_found", NotFoundError],
+  [400, "this path is a WebSocket", "request.invalid", APIConnectionError],
+])("a refusal with %d says why", async (status, error, code, type) => {
+  const server = await serve((_, response) => json(response, status, { error, code }));
+  const opening = (await server.sandbox()).openPty({ onData: () => undefined, cwd: "/x" });
+  expect(await failure(opening)).toBeInstanceOf(type);
+  expect(server.requests.at(-1)?.url).toBe("/v1/sandboxes/box/exec/pty?rows=24&cols=80&cwd=%2Fx");
 });
