@@ -2,6 +2,7 @@
 // The agent with the AI SDK's MockLanguageModelV4.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Sandbox } from "@pandastack/sdk";
 import { call, say, scripted, shown } from "../../tests/recipes/scripted_model.mts";
 import * as story from "../../tests/recipes/story.mts";
 import { answer } from "./agent.ts";
@@ -17,12 +18,18 @@ test("it corrects itself and draws", async () => {
 });
 
 test("output is seen while the code runs", async () => {
-  const code = "print('one'); import time; time.sleep(0.5); print('two')";
-  const results = [];
-  for await (const part of answer("?", scripted(call("run_python", { code }), say("Done."))))
-    if (part.type === "tool-result" && !part.dynamic) results.push([part.preliminary, part.output.text]);
-  assert.deepEqual(results.at(0), [true, "one\n"]);
-  assert.deepEqual(results.at(-1), [undefined, "one\ntwo"]);
+  const code =
+    "import os, time\nprint('one', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint('two')";
+  const model = scripted(call("run_python", { code }), say("Done."));
+  const seen: string[] = [];
+  for await (const part of answer("?", model)) {
+    if (part.type !== "tool-result" || part.dynamic) continue;
+    const [sandbox] = await Sandbox.list({ metadata: { recipe: "vercel-ai-sdk" } });
+    if (!seen.length) await sandbox?.filesystem.write("/workspace/go", "");
+    seen.push(part.output.text);
+  }
+  assert.equal(seen.at(0)?.trim(), "one");
+  assert.equal(seen.at(-1), "one\ntwo");
 });
 
 test("a model that fails leaves no sandbox", async () => {

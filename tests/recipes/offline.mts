@@ -25,7 +25,9 @@ const connect = socket.connect;
 socket.connect = function (this: Socket, ...args: unknown[]): net.Socket {
   const host = hostOf(args);
   const error = host === undefined ? undefined : refused(host);
-  return error ? this.destroy(error) : connect.apply(this, args);
+  if (!error) return connect.apply(this, args);
+  process.nextTick(() => this.destroy(error)); // TLS has something to set before that
+  return this;
 };
 
 type Lookup = (host: string, ...args: unknown[]) => unknown;
