@@ -21,7 +21,8 @@ const runPython = (ctx: CodeContext) =>
     description: "Run Python. Variables stay from one call to the next; the last value and charts are shown to you.",
     inputSchema: z.object({ code: z.string() }),
     outputSchema: shown,
-    execute: async ({ code }, { abortSignal }) => (await ctx.runCode(code, { signal: abortSignal })).forModel(),
+    execute: async ({ code }, { abortSignal: signal }) =>
+      (await ctx.runCode(code, { timeoutSeconds: 120, signal })).forModel(),
     toModelOutput: ({ text, pictures }) => ({
       type: "content",
       value: [

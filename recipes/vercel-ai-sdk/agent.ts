@@ -18,7 +18,7 @@ function runPython(ctx: CodeContext) {
     description: "Run Python. Variables stay from one call to the next; the last value and charts are shown to you.",
     inputSchema: z.object({ code: z.string() }),
     /** The output as it comes: preliminary results, for people. The last one is what the model gets. */
-    async *execute({ code }, { abortSignal }): AsyncGenerator<Shown> {
+    async *execute({ code }, { abortSignal: signal }): AsyncGenerator<Shown> {
       yield* new ReadableStream<Shown>({
         async start(results) {
           let text = "";
@@ -26,7 +26,7 @@ function runPython(ctx: CodeContext) {
             text = (text + chunk).slice(-TAIL_CHARS);
             results.enqueue({ text, pictures: [] });
           };
-          const ex = await ctx.runCode(code, { onStdout, signal: abortSignal });
+          const ex = await ctx.runCode(code, { onStdout, timeoutSeconds: 120, signal });
           results.enqueue(ex.forModel());
           results.close();
         },

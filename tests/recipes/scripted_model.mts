@@ -59,7 +59,7 @@ export function shown({ doGenerateCalls, doStreamCalls }: MockLanguageModelV4) {
   const texts: string[] = [];
   const pictures: Uint8Array[] = [];
   for (const output of outputs) {
-    if (output.type === "text") texts.push(output.value);
+    if (output.type === "text" || output.type === "error-text") texts.push(output.value);
     if (output.type !== "content") continue;
     for (const part of output.value) {
       if (part.type === "text") texts.push(part.text);
