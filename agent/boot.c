@@ -40,6 +40,7 @@
 #include "file_io.h"
 #include "network.h"
 #include "packages.h"
+#include "vsock.h"
 
 enum {
 	DEVICE_TRIES = 250, /* drivers find their devices as they load; this is for slow ones */
@@ -176,7 +177,11 @@ static int mount_disk(const char *serial, const char *target, unsigned long flag
 	struct err *err)
 {
 	char device[300];
-	int r = wait_for_device("/sys/block", "serial", serial, device, sizeof(device), err);
+	/* Firecracker's disks have serial numbers of its own. */
+	int r = vsock_exists()
+		? wait_for_device("/sys/block", "ro", flags & MS_RDONLY ? "1" : "0", device,
+			  sizeof(device), err)
+		: wait_for_device("/sys/block", "serial", serial, device, sizeof(device), err);
 
 	return r < 0 ? r : mount_at(device, target, "ext4", flags, data, err);
 }
@@ -311,7 +316,7 @@ static int open_port(struct err *err)
 	return fd < 0 ? err_set_errno(err, -errno, "%s", path) : fd;
 }
 
-int boot(struct err *err)
+int boot(bool *ret_listens, struct err *err)
 {
 	int r = mount_at("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "", err);
 
@@ -342,7 +347,8 @@ int boot(struct err *err)
 	r = network_init();
 	if (r < 0)
 		log_warn("the machine has no network", LOG_STR("why", strerror(-r)));
-	return open_port(err);
+	*ret_listens = vsock_exists();
+	return *ret_listens ? vsock_listen(err) : open_port(err);
 }
 
 _Noreturn void boot_give_up(const struct err *err)

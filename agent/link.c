@@ -586,7 +586,19 @@ int link_open(struct link *link, struct loop *loop, int fd,
 		.on_hangup = on_hangup,
 	};
 	list_init(&link->streams);
-	return source_attach(&link->source, loop, fd, EPOLLIN, on_event);
+	return fd < 0 ? 0 : source_attach(&link->source, loop, fd, EPOLLIN, on_event);
+}
+
+void link_replace(struct link *link, int fd)
+{
+	source_detach(&link->source);
+	cleanup_close(&link->fd);
+	link->fd = fd;
+	link->in_len = 0;
+	link->synced = link->hung_up = false;
+	out_clear(link);
+	if (source_attach(&link->source, link->loop, fd, EPOLLIN, on_event) < 0)
+		abort(); /* out of memory */
 }
 
 void link_done(struct link *link)

@@ -73,11 +73,14 @@ struct link {
 	void (*on_hangup)(struct link *link);
 };
 
-/* Takes over fd, which must not block. */
+/* Takes over fd, which must not block; -1: none yet. */
 int link_open(struct link *link, struct loop *loop, int fd,
 	void (*on_open)(struct link *link, struct stream *s, const json_t *request),
 	void (*on_hangup)(struct link *link));
 void link_done(struct link *link);
+
+/* Goes on with another descriptor, of a host that has connected anew. Takes it over. */
+void link_replace(struct link *link, int fd);
 
 /* Sends what is queued, as far as the descriptor takes it, and asks producers for more. */
 void link_flush(struct link *link);

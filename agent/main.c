@@ -18,6 +18,7 @@
 #include "ops.h"
 #include "process.h"
 #include "session.h"
+#include "vsock.h"
 
 static const char usage[] =
 	"usage: agent --fd N [--root DIR] [--cgroup DIR] [--python FILE] [--runtime DIR]\n"
@@ -95,15 +96,19 @@ static int serve(struct agent *agent)
 
 static _Noreturn void run_init(struct agent *agent)
 {
+	static struct vsock vsock;
 	struct err err;
-	int fd = boot(&err), r;
+	bool listens;
+	int fd = boot(&listens, &err), r;
 
 	if (fd < 0)
 		boot_give_up(&err);
 	agent->config.init = true;
 	agent->config.cgroup = boot_cgroup_path;
 	network_diag_init(&agent->diag);
-	r = agent_init(agent, fd);
+	r = agent_init(agent, listens ? -1 : fd);
+	if (r == 0 && listens)
+		r = vsock_serve(&vsock, &agent->loop, fd, &agent->link);
 	if (r == 0)
 		r = serve(agent);
 	(void)err_set_errno(&err, r, "the agent cannot go on");

@@ -209,8 +209,10 @@ int network_set_up(bool up)
 
 	if (fd < 0)
 		return -errno;
-	if (!up)
-		return set_flags(fd, false);
+	if (!up) {
+		r = set_flags(fd, false);
+		return r == -ENODEV ? 0 : r; /* a machine without a card */
+	}
 	r = set_v4(fd);
 	if (r == 0)
 		r = set_flags(fd, true);

@@ -15,10 +15,11 @@ def prepare(packages: list[str]) -> str:
     """The id of a snapshot that has them: names (with versions, for the same tomorrow) or wheels of your own."""
     sandbox = Sandbox.create(ttl_seconds=900, metadata=ABOUT)
     try:
+        sandbox.filesystem.mkdir(WHEELS)
         wanted = [upload(sandbox, Path(p)) if p.endswith(".whl") else p for p in packages]
         offline = ["--no-index"] if all(p.startswith(WHEELS) for p in wanted) else []
-        command = ["pip", "install", "--quiet", "--find-links", WHEELS, *offline, *wanted]
-        sandbox.exec(shlex.join(command), check=True, timeout=600)  # CommandError says what pip said
+        command = ["uv", "pip", "install", "--quiet", "--find-links", WHEELS, *offline, *wanted]  # or pip, slower
+        sandbox.exec(shlex.join(command), check=True, timeout=600)  # CommandError says what went wrong
         return sandbox.snapshot()
     finally:
         sandbox.kill()

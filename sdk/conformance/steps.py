@@ -55,6 +55,16 @@ show("wait 0", slow.wait(0))
 slow.kill()
 show("killed", slow.wait(), slow.signal)
 
+# Terminals.
+shown = bytearray()
+with sandbox.open_pty(shown.extend, cmd="read x; echo got $x; stty size; exit 4", rows=40, cols=100) as pty:
+    pty.write("é☕\n")
+    show("open_pty", pty.wait(), shown.decode().splitlines()[-2:])
+pty = sandbox.open_pty(print, cmd="sleep 300")
+pty.close()
+show("closed", failure(pty.wait))
+show("no size", failure(lambda: sandbox.open_pty(print, rows=0)))
+
 # Logs.
 sandbox.exec("echo from the log; printf 'no end'")
 show("logs", sandbox.logs(stream="stdout", tail=2))
@@ -107,7 +117,7 @@ sandbox.client.snapshots.delete(snapshot)
 # The end, and what is wrong then.
 show("kill", sandbox.kill(), sandbox.kill())
 show("gone", failure(lambda: sandbox.exec("true")), failure(slow.refresh), failure(sandbox.logs))
-show("gone", failure(lambda: next(sandbox.follow_events())))
+show("gone", failure(lambda: next(sandbox.follow_events())), failure(lambda: sandbox.open_pty(print)))
 with Client("http://127.0.0.1:9", "k") as nobody:
     show("nobody there", failure(lambda: Sandbox.list(client=nobody)))
 with Client(api_key="wrong") as stranger:

@@ -50,6 +50,22 @@ show("wait 0", (await slow.wait({ seconds: 0 })) ?? null);
 await slow.kill();
 show("killed", await slow.wait(), slow.info.signal);
 
+// Terminals.
+const decoder = new TextDecoder();
+let shown = "";
+const pty = await sandbox.openPty({
+  cmd: "read x; echo got $x; stty size; exit 4",
+  rows: 40,
+  cols: 100,
+  onData: (data) => (shown += decoder.decode(data, { stream: true })),
+});
+pty.write("é☕\n");
+show("open_pty", await pty.wait(), shown.trimEnd().split("\r\n").slice(-2));
+const other = await sandbox.openPty({ cmd: "sleep 300", onData: console.log });
+other.close();
+show("closed", await failure(other.wait()));
+show("no size", await failure(sandbox.openPty({ rows: 0, onData: () => undefined })));
+
 // Logs.
 await sandbox.exec("echo from the log; printf 'no end'");
 show("logs", await sandbox.logs({ stream: "stdout", tail: 2 }));
@@ -113,7 +129,7 @@ await sandbox.client.snapshots.delete(snapshot);
 // The end, and what is wrong then.
 show("kill", await sandbox.kill(), await sandbox.kill());
 show("gone", await failure(sandbox.exec("true")), await failure(slow.refresh()), await failure(sandbox.logs()));
-show("gone", await failure(sandbox.followEvents()));
+show("gone", await failure(sandbox.followEvents()), await failure(sandbox.openPty({ onData: () => undefined })));
 const nobody = new Client({ apiUrl: "http://127.0.0.1:9", apiKey: "k" });
 show("nobody there", await failure(Sandbox.list({ client: nobody })));
 show("wrong key", await failure(Sandbox.list({ apiKey: "wrong" })));

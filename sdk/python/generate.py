@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what of the package is generated: `_sync/` from `_async/`, and `_codes.py` from `api/errors.def`.
+"""Makes what is generated: `_sync/` from `_async/`, `_codes.py` from `api/errors.def`, and the API reference.
 
 A test compares; after a change run this.
 """
@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from reference import reference
+
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE / "pandastack"
 ERRORS = HERE.parents[1] / "api" / "errors.def"
+REFERENCE = HERE.parents[1] / "docs" / "reference-python.md"
 
 # From asyncio's words to those without, in order.
 WORDS = (
@@ -55,6 +58,8 @@ def generated() -> dict[Path, str]:
     for path in sorted((PACKAGE / "_async").glob("*.py")):
         if path.name != "_io.py":
             files[PACKAGE / "_sync" / path.name] = to_sync(path.read_text())
+    whole = {path: path.read_text() for path in sorted(PACKAGE.glob("*.py"))}
+    files[REFERENCE] = reference(whole[PACKAGE / "__init__.py"], {**whole, **files})
     return files
 
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/spawn.h"
 #include "base/str.h"
+#include "core/core_internal.h"
 #include "core/sandbox_internal.h"
 #include "core/state_dir.h"
 
@@ -64,28 +65,63 @@ static void push_console(void *console, const void *data, size_t len)
 	console_push(console, data, len);
 }
 
-/* Connects a started or adopted machine: watches and link (a reference; NULL: a new one, `padded` or not). */
-static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, struct link *link,
-	bool padded, struct err *err)
+/* Takes a started or adopted machine, and watches it. */
+static int attach(struct sandbox *sb, struct link_hub *hub, struct vm *vm, struct err *err)
 {
-	int r = 0;
+	int r;
 
 	vm->on_console = push_console;
 	vm->console_user = &sb->console;
 	pthread_mutex_lock(&sb->lock);
 	sb->vm = vm;
 	pthread_mutex_unlock(&sb->lock);
-	if (!link)
-		r = link_new(hub, vm_take_link(vm), padded, &link, err);
-	if (r == 0)
-		r = link_hub_watch(hub, vm->console_fd, on_console, sb, &sb->console_watch, err);
+	r = link_hub_watch(hub, vm->console_fd, on_console, sb, &sb->console_watch, err);
 	if (r == 0)
 		r = link_hub_watch(hub, vm->pidfd, on_end, sb, &sb->end_watch, err);
-	if (link)
-		link_on_dead(link, on_broken, sb);
+	return r;
+}
+
+/* Takes the link (a reference; NULL: the machine's, new, `padded` or not), in place of an earlier one. */
+static int attach_link(struct sandbox *sb, struct link_hub *hub, struct link *link, bool padded,
+	struct err *err)
+{
+	struct link *old;
+	int r = link ? 0 : link_new(hub, vm_take_link(sb->vm), padded, &link, err);
+
+	if (r < 0)
+		return r;
+	atomic_store(&sb->broken_ms, 0);
+	link_on_dead(link, on_broken, sb);
 	pthread_mutex_lock(&sb->lock);
+	old = sb->link;
 	sb->link = link;
 	pthread_mutex_unlock(&sb->lock);
+	if (old)
+		link_fail(old,
+			"the machine stood still, and with this engine that ends what was under way");
+	link_unref(old);
+	return 0;
+}
+
+/* Before it stands still: with an engine whose links do not outlive that, the end of this one is none of the machine. */
+static void leave_link(struct sandbox *sb, const struct engine_ops *ops)
+{
+	if (ops->relink && sb->link)
+		link_on_dead(sb->link, NULL, NULL);
+}
+
+/* Lets it go on, with a link. */
+static int let_go_on(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	int r = ops->unpause(sb->vm, err);
+
+	if (r < 0 || !ops->relink)
+		return r;
+	r = ops->relink(sb->vm, err);
+	if (r == 0)
+		r = attach_link(sb, sb->core->hub, NULL, false, err);
+	if (r < 0)
+		on_broken(sb, err_msg(err));
 	return r;
 }
 
@@ -207,10 +243,12 @@ static int restore(struct sandbox *sb, struct link_hub *hub, const struct engine
 		r = ops->start(&spec, &vm, err);
 	if (r < 0)
 		return r;
-	r = attach(sb, hub, vm, runs ? steal_ptr(&spare->link) : NULL, source->state_dir != NULL,
-		err);
+	r = attach(sb, hub, vm, err);
 	if (r == 0 && !runs)
 		r = ops->load(vm, &spec, err);
+	if (r == 0)
+		r = attach_link(sb, hub, runs ? steal_ptr(&spare->link) : NULL,
+			source->state_dir != NULL, err);
 	asked_ms = clock_mono_ms();
 	if (r == 0)
 		r = link_call(sb->link, restored_request(sb, source, new_identity),
@@ -363,6 +401,7 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
 		return err_no_machine(err);
 	}
 	start = clock_mono_us();
+	leave_link(sb, ops);
 	if (!spec->was_paused)
 		r = ops->pause(sb->vm, err);
 	fault_point("capture.paused");
@@ -372,7 +411,7 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
 	if (goes_on) {
 		struct err other;
 
-		if (ops->unpause(sb->vm, r < 0 ? &other : err) < 0 && r == 0)
+		if (let_go_on(sb, ops, r < 0 ? &other : err) < 0 && r == 0)
 			r = err->os;
 	}
 	ret->pause_us = clock_mono_us() - start;
@@ -389,6 +428,8 @@ int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *
 	int r;
 
 	pthread_mutex_lock(&sb->teardown);
+	if (sb->vm)
+		leave_link(sb, ops);
 	r = sb->vm ? ops->pause(sb->vm, err) : err_no_machine(err);
 	if (r == 0)
 		(void)sandbox_set_state(sb, SANDBOX_PAUSED); /* or FAILED meanwhile */
@@ -402,7 +443,7 @@ int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err
 	int r;
 
 	pthread_mutex_lock(&sb->teardown);
-	r = sb->vm ? ops->unpause(sb->vm, err) : err_no_machine(err);
+	r = sb->vm ? let_go_on(sb, ops, err) : err_no_machine(err);
 	if (r == 0)
 		(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* or FAILED meanwhile */
 	pthread_mutex_unlock(&sb->teardown);
@@ -505,7 +546,9 @@ int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_
 
 	if (r < 0)
 		return r;
-	r = attach(sb, hub, vm, NULL, true, err);
+	r = attach(sb, hub, vm, err);
+	if (r == 0)
+		r = attach_link(sb, hub, NULL, true, err);
 	if (r == 0)
 		r = sandbox_adopt_network(sb, err);
 	/* The earlier daemon may have died while the machine stood still for a capture. */

@@ -228,8 +228,10 @@ int core_set_network(struct core *core, struct sandbox *sb, const json_t *change
 	policy = json_deep_copy(before);
 	(void)json_object_update(policy, (json_t *)(uintptr_t)change);
 	text = json_dumps(policy, JSON_COMPACT);
-	r = text ? store_set_network(core->store, sb->id, text, err)
-		 : err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
+	r = egress_is_open(policy) ? engine_require(&core->engine, "network", err) : 0;
+	if (r == 0)
+		r = text ? store_set_network(core->store, sb->id, text, err)
+			 : err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
 	if (r == 0) {
 		put_policy(sb, json_incref(policy));
 		pthread_mutex_lock(&sb->teardown);

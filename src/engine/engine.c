@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "base/spawn.h"
@@ -19,7 +18,7 @@ static const char *const accel_names[] = {
 };
 static_assert(ARRAY_SIZE(accel_names) == _ACCEL_MAX, "every accelerator has a name");
 
-const struct engine_ops *const engines[] = {&qemu_ops, NULL};
+const struct engine_ops *const engines[] = {&qemu_ops, &firecracker_ops, NULL};
 
 int engine_pick(const char *name, const struct engine_ops **ret, struct engine_info *ret_info,
 	struct err *err)
@@ -43,6 +42,16 @@ int engine_pick(const char *name, const struct engine_ops **ret, struct engine_i
 		return err_set(err, ERR_ENGINE, -ENOENT, "%s", first.why);
 	return err_set(err, ERR_INVALID, -EINVAL,
 		"unknown engine %s: use auto, or one of `pandastack engines`", name);
+}
+
+int engine_require(const struct engine_info *engine, const char *word, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(engine->lacks) && engine->lacks[i]; i++) {
+		if (strcmp(engine->lacks[i], word) == 0)
+			return err_set(err, ERR_UNSUPPORTED, -ENOSYS,
+				"%s is not supported by the engine %s", word, engine->name);
+	}
+	return 0;
 }
 
 const char *accel_name(enum accel a)
@@ -75,7 +84,7 @@ bool vm_drain_console(struct vm *vm)
 	char data[VM_CONSOLE_BYTES];
 
 	for (int i = 0; i < CONSOLE_READS_MAX; i++) {
-		ssize_t n = recv(vm->console_fd, data, sizeof(data), MSG_DONTWAIT);
+		ssize_t n = read(vm->console_fd, data, sizeof(data));
 		size_t len = (size_t)n, keep;
 
 		if (n <= 0)

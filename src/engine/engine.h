@@ -35,6 +35,8 @@ const char *accel_name(enum accel a);
 /* 0 or -EINVAL. */
 int accel_from_name(const char *name, enum accel *ret);
 
+enum { ENGINE_LACKS_MAX = 4 };
+
 /* What this machine offers, found by the engine's probe. */
 struct engine_info {
 	const char *name;      /* "qemu" */
@@ -44,7 +46,12 @@ struct engine_info {
 	char version[64]; /* of the engine's program, "" when not available */
 	uint64_t tsc_khz; /* of this machine; guests under software emulation depend on it */
 	char why[256];    /* why not available, or why this accel */
+	const char *lacks
+		[ENGINE_LACKS_MAX]; /* what it can't do, in the words of the API; NULL at the end */
 };
+
+/* ERR_UNSUPPORTED, with that word, where the engine lacks it. */
+int engine_require(const struct engine_info *engine, const char *word, struct err *err);
 
 /* What a machine is; fixed by the bake, the same for every vm of a template. */
 struct machine_image {
@@ -107,6 +114,9 @@ struct engine_ops {
 	int (*pause)(struct vm *vm, struct err *err);
 	int (*unpause)(struct vm *vm, struct err *err);
 
+	/* Of an engine whose link does not outlive that: connects it anew, once the vCPUs run again. Else NULL. */
+	int (*relink)(struct vm *vm, struct err *err);
+
 	/* Writes the device state to `path`, a new file. The machine is paused. */
 	int (*save_devices)(struct vm *vm, const char *path, struct err *err);
 
@@ -150,6 +160,7 @@ struct vm {
 };
 
 extern const struct engine_ops qemu_ops;
+extern const struct engine_ops firecracker_ops;
 
 /* The engines of this build, strongest isolation and longest proven first; NULL-terminated. */
 extern const struct engine_ops *const engines[];

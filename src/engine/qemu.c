@@ -270,7 +270,7 @@ static struct vm *new_vm(const char *dir, enum accel accel)
 static int connect_vm(struct vm *vm, int dir_fd, struct err *err)
 {
 	vm->link_fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
-	vm->console_fd = unix_connect(dir_fd, "console.sock", SOCK_STREAM);
+	vm->console_fd = unix_connect(dir_fd, "console.sock", SOCK_STREAM | SOCK_NONBLOCK);
 	if (vm->link_fd < 0 || vm->console_fd < 0)
 		return err_set(err, ERR_ENGINE, vm->link_fd < 0 ? vm->link_fd : vm->console_fd,
 			"can't reach QEMU's sockets");

@@ -13,9 +13,14 @@ enum { METRICS_BYTES_MAX = 64 << 10 };
 
 static json_t *engine_json(const struct engine_info *e)
 {
-	return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "name", e->name, "isolation",
+	json_t *lacks = json_array();
+
+	for (size_t i = 0; i < ARRAY_SIZE(e->lacks) && e->lacks[i]; i++)
+		(void)json_array_append_new(lacks, json_string(e->lacks[i]));
+	return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:o}", "name", e->name, "isolation",
 		e->isolation, "available", e->available, "accel",
-		e->available ? accel_name(e->accel) : "", "version", e->version, "why", e->why);
+		e->available ? accel_name(e->accel) : "", "version", e->version, "why", e->why,
+		"lacks", lacks);
 }
 
 int h_healthz(struct http_req *req, struct http_resp *resp, struct err *err)

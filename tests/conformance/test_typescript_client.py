@@ -10,6 +10,7 @@ import pytest
 
 from harness import Daemon
 from harness.node import Node
+from harness.terminal import Terminal
 
 HEAD = """
 import assert from "node:assert/strict";
@@ -245,3 +246,22 @@ def test_body_over_the_limit(run: Callable[[str], str]) -> None:
         assert.equal((await box.exec("echo fine")).stdout, "fine\\n");
         """
     )
+
+
+def test_a_shell_of_its_command_line(daemon: Daemon, node: Node) -> None:
+    """Which shows text messages as they are: none may come."""
+    box = daemon.api.create("base")
+    program = node.folder / "node_modules" / "@pandastack" / "sdk" / "dist" / "cli.js"
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PANDASTACK_", "XDG_"))}
+    env.update(PANDASTACK_API_URL=daemon.url, PANDASTACK_API_KEY=daemon.key, HOME=str(daemon.home))
+    with Terminal([node.node, str(program), "ssh", box.id], env) as t:
+        t.until("# ")
+        t.type("stty size; echo $((6 * 7))-\n")
+        assert "31 97" in t.until("42-")
+        t.resize(20, 60)
+        t.type("until [ \"$(stty size)\" = '20 60' ]; do sleep 0.1; done; echo $((1 + 1))-\n")
+        t.until("2-")
+        t.type("exit\n")
+        assert t.wait() == (0, "")
+        assert "{" not in t.rest()
+    box.discard()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -225,7 +225,7 @@ class Sandbox:
             assert response.headers["Content-Type"].startswith("text/event-stream")
             yield events_of(response)
 
-    def socket(self, what: str, headers: dict[str, str] | None = None, **query: Any) -> WebSocket:
+    def socket(self, what: str, headers: Mapping[str, str] | None = None, /, **query: Any) -> WebSocket:
         """One of its WebSockets, with the key."""
         target = f"{self.path}/{what}" + ("?" + urlencode(query) if query else "")
         return WebSocket(self.api.url, target, {"Authorization": f"Bearer {self.api.key}", **(headers or {})})

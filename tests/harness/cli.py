@@ -18,13 +18,14 @@ class Cli:
     """`pandastack`, pointed at a daemon."""
 
     def __init__(self, daemon: Daemon, home: Path) -> None:
+        self.program = binary()
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("PANDASTACK_", "XDG_"))}
         self.env.update(HOME=str(home), PANDASTACK_API=daemon.url, PANDASTACK_API_KEY=daemon.key, NO_PROXY="*")
 
     def popen(self, *args: str, **kwargs: Any) -> subprocess.Popen[str]:
         """Start it."""
         return subprocess.Popen(
-            [str(binary()), *args],
+            [str(self.program), *args],
             env=self.env,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -35,7 +36,7 @@ class Cli:
     def run(self, *args: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
-            [str(binary()), *args],
+            [str(self.program), *args],
             env={**self.env, **env},
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,

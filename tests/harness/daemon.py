@@ -120,6 +120,7 @@ class Daemon:
             f"--data-dir={self.data_dir}",
             f"--templates={self.template_dir}",
             "--log-format=json",
+            *([f"--engine={engine}"] if (engine := os.environ.get("PANDASTACK_TEST_ENGINE")) else []),
             *args,
         ]
         self.process = subprocess.Popen(

@@ -8,7 +8,7 @@ import socket
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import requests
@@ -37,7 +37,7 @@ class GuestServer:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self.port = 0
 
-    def __enter__(self) -> GuestServer:
+    def __enter__(self) -> Self:
         """It listens."""
         self._events = self._stream.__enter__()
         self._reader.start()

@@ -29,8 +29,9 @@ Look = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def look(tmp_path: Path, make_daemon: Callable[..., Daemon]) -> Iterator[Look]:
+def look(tmp_path: Path, make_daemon: Callable[..., Daemon], monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
     """What the daemon says of its engine where /dev/kvm has that mode and group."""
+    monkeypatch.delenv("PANDASTACK_TEST_ENGINE", raising=False)
 
     def start(mode: str, group: str = "0") -> dict[str, Any]:
         dev = tmp_path / "dev"

@@ -39,6 +39,21 @@ def test_it_says_what_it_is(api: Api, box: Sandbox) -> None:
     assert got["boot_mode"] == "snapshot"
 
 
+def test_what_it_lacks_is_answered_so(api: Api) -> None:
+    """With 501 and the word; without asking for it one gets a sandbox that says what it has."""
+    lacks = api.call("GET", "/healthz")["engine"]["lacks"]
+    assert set(lacks) <= {"network"}
+    if "network" in lacks:
+        body = {"template": "platform", "network": {"egress": "internet"}}
+        answer = api.refused("POST", "/v1/sandboxes", 501, "not_supported", json=body)
+        assert "network is not supported by the engine" in answer["error"]
+        s = api.create("platform")
+        assert s.created["network"] == {"egress": "none"}
+        answer = api.refused("PATCH", f"{s.path}/network", 501, "not_supported", json={"egress": "internet"})
+        assert "network" in answer["error"]
+        s.delete()
+
+
 def test_exec(box: Sandbox, step: Step) -> None:
     with step("exec of `true`"):
         box.output("true")

@@ -42,9 +42,7 @@ def lock(recipe: Path) -> None:
 def install(recipe: Path, place: Path) -> None:
     """Make the environment."""
     subprocess.run([_UV, "venv", "--quiet", "--clear", "--python", sys.executable, place], check=True)
-    subprocess.run(
-        [_UV, "pip", "sync", "--quiet", "--python", place / "bin" / "python", recipe / LOCK], check=True
-    )
+    subprocess.run([_UV, "pip", "sync", "--quiet", "--python", place / "bin" / "python", recipe / LOCK], check=True)
 
 
 def command(recipe: Path, place: Path, folder: Path) -> list[str]:

@@ -28,7 +28,7 @@ from recipes import python, typescript
 RECIPES = REPO / "recipes"
 LANGUAGES: list[ModuleType] = [python, typescript]
 AT_ONCE = 2
-LIMIT_SECONDS = 300
+LIMIT_SECONDS = 600
 INSTALL_TRIES = 2
 
 

@@ -520,7 +520,7 @@ static void check(const struct template *t, struct engine_info info, int want)
 	assert_int_equal(template_check_engine(t, &info, &err), want);
 	if (want < 0) {
 		assert_int_equal(err.kind, ERR_TEMPLATE_STALE);
-		assert_non_null(strstr(err.msg, "`pandastack template build base`"));
+		assert_non_null(strstr(err.msg, "`pandastack template build base"));
 	}
 }
 

@@ -18,7 +18,8 @@ SDK = Path(__file__).resolve().parents[2]
 REPO = SDK.parents[1]
 
 
-def test_generated_files_are_up_to_date() -> None:
+def test_generated_files_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(SDK)
     spec = importlib.util.spec_from_file_location("generate", SDK / "generate.py")
     assert spec
     assert spec.loader

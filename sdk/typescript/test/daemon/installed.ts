@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package as a user has it: packed, and installed into a folder of its own.
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,6 +23,8 @@ export class Installed {
     const tarball = npm(sdk, "pack", "--pack-destination", this.folder).trim();
     writeFileSync(join(this.folder, "package.json"), '{"private": true, "type": "module"}');
     npm(this.folder, "install", join(this.folder, tarball));
+    // What Node before 22 needs for a terminal.
+    symlinkSync(join(sdk, "node_modules/ws"), join(this.folder, "node_modules/ws"));
   }
 
   write(name: string, text: string): string {
