@@ -4,6 +4,7 @@ import { MastraSandbox, type CommandResult, type ExecuteCommandOptions } from "@
 import { Sandbox, type CreateOptions } from "@pandastack/sdk";
 
 export class PandastackSandbox extends MastraSandbox {
+  readonly id = crypto.randomUUID();
   readonly name = "pandastack";
   readonly provider = "pandastack";
   status: MastraSandbox["status"] = "pending";
@@ -19,10 +20,6 @@ export class PandastackSandbox extends MastraSandbox {
   get machine(): Sandbox {
     if (!this.#machine) throw new Error("the sandbox is not there yet: workspace.init() makes it");
     return this.#machine;
-  }
-
-  get id(): string {
-    return this.#machine?.id ?? "pandastack";
   }
 
   override async start(): Promise<void> {

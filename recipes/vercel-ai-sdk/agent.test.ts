@@ -37,3 +37,9 @@ test("a model that fails leaves no sandbox", async () => {
     for await (const _ of answer(story.question, scripted(call("run_python", { code: "1" }))));
   }, /the script is over/);
 });
+
+test("a reader who stops halfway leaves no sandbox", async () => {
+  const model = scripted(call("run_python", { code: "print('one', flush=True)\nwhile True: pass" }), say("Never."));
+  for await (const part of answer("?", model)) if (part.type === "tool-result") break;
+  assert.deepEqual(await Sandbox.list(), []);
+});

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recipes in TypeScript: the packages of package-lock.json, tsc, and Node.js, which runs TypeScript as it is.
 
-Node.js and npm come with the harness, for frameworks want a newer one than distributions have. The SDK is not installed
-but compiled from the source tree for each test, so that packages depend on their lock alone.
+Node.js and npm come with the harness, for frameworks want a newer one than distributions have. The SDK is not
+installed but compiled from the source tree for each test, so that packages depend on their lock alone.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ exec "$NODE" --import ./tests/recipes/offline.mts "recipes/$RECIPE/agent.test.ts
 
 def framework(recipe: Path) -> tuple[str, str]:
     """Name and version of what the recipe is about: its first dependency."""
-    wanted = json.loads((recipe / WANTED).read_text())
-    return next(iter(wanted["dependencies"].items()))
+    wanted: dict[str, str] = json.loads((recipe / WANTED).read_text())["dependencies"]
+    return next(iter(wanted.items()))
 
 
 def lock(recipe: Path) -> None:
