@@ -45,8 +45,8 @@ def install(recipe: Path, place: Path) -> None:
     subprocess.run([_UV, "pip", "sync", "--quiet", "--python", place / "bin" / "python", recipe / LOCK], check=True)
 
 
-def command(recipe: Path, place: Path) -> list[str]:
-    """How its tests are run."""
+def command(recipe: Path, place: Path, folder: Path) -> list[str]:
+    """How its tests are run in that folder."""
     options = ["-q", "-p", "no:cacheprovider", "-p", "recipes.offline", "--import-mode=importlib", "--rootdir"]
     return [str(place / "bin" / "python"), "-m", "pytest", *options, str(recipe), str(recipe)]
 

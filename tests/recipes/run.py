@@ -23,10 +23,10 @@ from types import ModuleType
 
 from harness import Daemon
 from harness.daemon import REPO, binary
-from recipes import python
+from recipes import python, typescript
 
 RECIPES = REPO / "recipes"
-LANGUAGES: list[ModuleType] = [python]
+LANGUAGES: list[ModuleType] = [python, typescript]
 AT_ONCE = 2
 LIMIT_SECONDS = 600
 INSTALL_TRIES = 2
@@ -70,7 +70,8 @@ def installed(recipe: Path, cache: Path) -> Path:
     if not (recipe / language.LOCK).is_file():
         raise RecipeError(f"it has no {language.LOCK}: scripts/recipes --lock {recipe.name} makes it")
     key = (recipe / language.LOCK).read_bytes() + sys.version.encode()
-    place = cache / f"{language.framework(recipe)[0]}-{hashlib.sha256(key).hexdigest()[:16]}"
+    name = language.framework(recipe)[0].replace("/", "-")
+    place = cache / f"{name}-{hashlib.sha256(key).hexdigest()[:16]}"
     complete = place / ".complete"
     cache.mkdir(parents=True, exist_ok=True)
     with open(f"{place}.lock", "w") as lock:
@@ -102,7 +103,7 @@ def test(recipe: Path, place: Path, folder: Path) -> None:
             "PANDASTACK_API_KEY": daemon.key,
             **language.environment(recipe, place),
         }
-        command = language.command(recipe, place)
+        command = language.command(recipe, place, folder)
         try:
             done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT_SECONDS)
         except subprocess.TimeoutExpired as e:

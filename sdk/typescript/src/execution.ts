@@ -5,6 +5,31 @@ import type { CellResult } from "./models.js";
 import { fromWire } from "./names.js";
 import { Outputs } from "./output.js";
 
+/** A picture in a form that every model's API takes: base64, a data URL, bytes. */
+export class Picture {
+  constructor(
+    readonly base64: string,
+    readonly mimeType: string,
+  ) {}
+
+  /** As a data URL. */
+  get url(): string {
+    return `data:${this.mimeType};base64,${this.base64}`;
+  }
+  get data(): Uint8Array<ArrayBuffer> {
+    return Uint8Array.from(atob(this.base64), (byte) => byte.charCodeAt(0));
+  }
+
+  /** Of what a guest calls a picture; undefined where that is none. */
+  static ofBase64(text: string | undefined, mimeType: string): Picture | undefined {
+    try {
+      return text ? new Picture(btoa(atob(text)), mimeType) : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
 /** A value that a cell displayed or ended with, in all its forms. */
 export class Result {
   constructor(
@@ -46,6 +71,15 @@ export class Result {
   /** The rows of a DataFrame (docs/charts.md). */
   get table(): unknown {
     return this.#parsed("application/vnd.dataresource+json");
+  }
+
+  /** As a picture, PNG if there is one. */
+  get picture(): Picture | undefined {
+    return Picture.ofBase64(this.png, "image/png") ?? Picture.ofBase64(this.jpeg, "image/jpeg");
+  }
+  /** The plainest words for it. */
+  get plain(): string | undefined {
+    return this.text || this.markdown || this.latex || this.data["application/json"] || undefined;
   }
 
   /** Undefined also for what a guest sends under that name and is none. */
@@ -181,8 +215,42 @@ export class Execution {
     return this.results.find((result) => result.png !== undefined)?.png;
   }
 
+  /**
+   * What a model is to see of it: a text, which is never empty, and the pictures. The text is output, values and
+   * traceback, in the words that cost least; what a picture shows is not said again. Where something was left out, it
+   * says so.
+   */
+  forModel({ maxText = 20_000, maxImages = 4 }: ForModelOptions = {}): { text: string; pictures: Picture[] } {
+    const pictures = this.results.flatMap((result) => result.picture ?? []);
+    const values = this.results.map((result) => (result.picture ? undefined : result.plain));
+    const parts = [this.stdout, this.stderr, ...values, this.error].filter((part) => part);
+    const text = shortened(parts.map((part) => part?.replace(/\n+$/, "")).join("\n"), maxText);
+    const said = [
+      text || (pictures.length ? "[a picture was drawn]" : "[no output]"),
+      pictures.length > maxImages && `[${pictures.length - maxImages} more pictures]`,
+      this.truncated && "[output was cut]",
+      this.stateLost && "[the kernel began anew: its variables are gone]",
+    ];
+    return { text: said.filter((line) => line).join("\n"), pictures: pictures.slice(0, maxImages) };
+  }
+
   /** Its facts, for JSON.stringify(). */
   toJSON(): object {
     return Object.fromEntries(Object.entries(this));
   }
+}
+
+export interface ForModelOptions {
+  /** How many characters (20,000); of more, the middle is left out. */
+  maxText?: number;
+  /** How many pictures (4). */
+  maxImages?: number;
+}
+
+/** Its beginning and its end, where the traceback's last line is. No character is cut in two. */
+function shortened(text: string, limit: number): string {
+  if (text.length <= limit) return text;
+  const head = text.slice(0, limit >> 1).replace(/[\uD800-\uDBFF]$/, "");
+  const tail = text.slice(text.length - (limit - (limit >> 1))).replace(/^[\uDC00-\uDFFF]/, "");
+  return `${head}\n[${text.length - head.length - tail.length} characters left out]\n${tail}`;
 }

@@ -8,7 +8,7 @@ export type { ClientOptions } from "./config.js";
 export { CodeContext } from "./context.js";
 export type * from "./context.js";
 export * from "./errors.js";
-export { Execution, Result } from "./execution.js";
+export { Execution, Picture, Result, type ForModelOptions } from "./execution.js";
 export type { Exploration, ExploreOptions, Outcome } from "./explore.js";
 export { Filesystem } from "./filesystem.js";
 export type * from "./filesystem.js";

@@ -183,6 +183,8 @@ export interface CellResult {
   exitCode: number;
   /** At most 1 MiB, or what --max-output says */
   stdout: string;
+  /** At most as much */
+  stderr: string;
   /** At most 32 MiB in all, or what --max-results says */
   results: Array<Record<string, string>>;
   /** The traceback; absent when all went well */
