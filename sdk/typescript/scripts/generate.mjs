@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the SDK has from the contracts: api/errors.def and the schemas of api/openapi.yaml, as src/codes.ts and
-// src/models.ts. A unit test fails when they are not what comes out here.
+// src/models.ts; and the reference that is made of its own sources. A unit test fails when they are not what comes out here.
 import { readFileSync, writeFileSync } from "node:fs";
 import { format } from "prettier";
 import { parse } from "yaml";
+import { reference } from "./reference.mjs";
 
 const root = new URL("../", import.meta.url);
 const api = new URL("../../api/", root);
@@ -80,6 +81,7 @@ export async function generate() {
   return {
     "src/codes.ts": await file("api/errors.def", [codes()]),
     "src/models.ts": await file("api/openapi.yaml", interfaces),
+    "../../docs/reference-typescript.md": reference(),
   };
 }
 
