@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -71,6 +71,9 @@ def joined(events: Iterable[Event]) -> list[tuple[str, str]]:
 class Api:
     """A client of one daemon. May be shared by threads."""
 
+    # Hears each answer; may raise.
+    on_answer: Callable[[requests.Response], None] = staticmethod(lambda response: None)
+
     def __init__(self, url: str, key: str | None) -> None:
         self.url = url
         self.key = key
@@ -84,7 +87,9 @@ class Api:
         """Any request; `path` from the root."""
         kwargs.setdefault("timeout", SECONDS)
         kwargs.setdefault("allow_redirects", False)
-        return self.http.request(method, self.url + path, **kwargs)
+        response = self.http.request(method, self.url + path, **kwargs)
+        self.on_answer(response)
+        return response
 
     def call(self, method: str, path: str, *, want: int = 200, **kwargs: Any) -> Any:
         """A request that must be answered with this status; its JSON, or None where there is no body."""
