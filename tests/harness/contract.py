@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import requests
 import yaml
 from openapi_schema_validator import OAS30Validator
-from referencing import Registry, Resource
+from referencing import Registry
 from referencing.jsonschema import DRAFT4
 
 FILE = Path(__file__).parents[2] / "api" / "openapi.yaml"
@@ -47,9 +47,7 @@ class Contract:
     def __init__(self) -> None:
         document = yaml.safe_load(re.sub(r'(\$ref: ")#', rf"\1{BASE}#", FILE.read_text()))
         self._document = document
-        self._registry: Registry[Any] = Registry().with_resource(
-            BASE, Resource(contents=document, specification=DRAFT4)
-        )
+        self._registry: Registry[Any] = Registry().with_resource(BASE, DRAFT4.create_resource(document))
         self.operations = [
             Operation(method.upper(), path, operation["responses"])
             for path, operations in document["paths"].items()
