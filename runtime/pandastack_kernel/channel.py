@@ -246,17 +246,12 @@ class Channel:
                 queue.popleft()
 
     def _wait_writable(self, sock: socket.socket, main: bool) -> None:
+        if main:
+            self._interrupts.wait(sock.fileno(), select.POLLOUT)
+            return
         poller = select.poll()
         poller.register(sock, select.POLLOUT)
-        if not main:
-            poller.poll()
-            return
-        try:
-            self._interrupts.waiting = True
-            self._interrupts.check()
-            poller.poll()
-        finally:
-            self._interrupts.waiting = False
+        poller.poll()
 
     # The coalescing thread.
 

@@ -11,6 +11,10 @@ flags, which only the main thread writes:
     waiting  inside a critical section, but blocked with nothing half done: raise at once
     pending  an interrupt came while held
 
+A wait is the place where an interrupt could be lost: one that comes when the flags have been looked at and the
+system call has not begun does not end that, for the handler runs only after it. So while ``wait`` waits, signals also
+leave a byte in a pipe that it looks at (``signal.set_wakeup_fd``, which asyncio uses, too: it gets their bytes).
+
 One KeyboardInterrupt is raised per ``BURST_S`` at most. So a burst of signals cannot strike both the
 user's code and the handler that cleans up after it, and leaving the cell (``disarm`` in a ``finally``, then
 an outer ``except KeyboardInterrupt``) has no window in which a second one could escape.
@@ -21,6 +25,9 @@ itself; the agent may repeat the signal after half a second.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
 import signal
 import time
 from types import FrameType
@@ -37,17 +44,19 @@ class Interrupts:
         self.waiting = False
         self.pending = False
         self._raised_at = 0.0
+        self._pipe: tuple[int, int] | None = None
 
     def install(self) -> None:
         """Make this gate the process's SIGINT handler (and SIGINT's action in programs it starts the default)."""
         signal.signal(signal.SIGINT, self._on_sigint)
+        self._pipe = None  # that of the process from which this one was forked, if any
 
     def arm(self) -> None:
         """Let interrupts through: a cell begins. Takes the signal back from a handler the user installed."""
         self.pending = False
         self.waiting = False
         if signal.getsignal(signal.SIGINT) != self._on_sigint:
-            self.install()
+            signal.signal(signal.SIGINT, self._on_sigint)
         self.armed = True
 
     def disarm(self) -> None:
@@ -74,6 +83,29 @@ class Interrupts:
         if self.pending:
             self._raise()
 
+    def wait(self, descriptor: int, events: int) -> None:
+        """Inside a critical section, where nothing is half done: block until poll(2) has one of ``events``.
+
+        Raises:
+            KeyboardInterrupt: one is pending, or came meanwhile.
+        """
+        if self._pipe is None:
+            self._pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        woken, wakes = self._pipe
+        poller = select.poll()
+        poller.register(descriptor, events)
+        poller.register(woken, select.POLLIN)
+        others = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        try:
+            self.waiting = True
+            self.check()
+            while all(ready != descriptor for ready, _ in poller.poll()):
+                _pass_on(woken, others)
+        finally:
+            self.waiting = False
+            signal.set_wakeup_fd(others)
+            _pass_on(woken, others)
+
     def _on_sigint(self, signum: int, frame: FrameType | None) -> None:
         if not self.armed:
             return
@@ -90,3 +122,11 @@ class Interrupts:
         self._raised_at = now
         self.waiting = False
         raise KeyboardInterrupt
+
+
+def _pass_on(source: int, target: int) -> None:
+    """Empty a pipe of signals, into the one that was there before, if one was."""
+    with contextlib.suppress(OSError):  # it is empty; or its owner has left it full, or closed it
+        signals = os.read(source, 4096)
+        if target >= 0:
+            os.write(target, signals)

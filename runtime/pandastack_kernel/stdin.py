@@ -73,12 +73,7 @@ class Stdin:
         """Read what comes next. Only the wait for it can be interrupted, so that no byte is lost."""
         sock = self._sock
         assert sock is not None
-        self._interrupts.waiting = True
-        try:
-            self._interrupts.check()
-            select.select((sock,), (), ())
-        finally:
-            self._interrupts.waiting = False
+        self._interrupts.wait(sock.fileno(), select.POLLIN)
         data = sock.recv(64 << 10)
         if not data:
             raise EOFError("nobody is left to answer input()")

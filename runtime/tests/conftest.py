@@ -142,6 +142,7 @@ class KernelClient:
         answer = Answer()
         deadline = time.monotonic() + timeout_s
         self.control.setblocking(False)
+        self._decode(answer, on_frame)  # what came behind the end of the cell before
         with selectors.DefaultSelector() as selector:
             for source in (self.control, self.out_fd, self.err_fd):
                 selector.register(source, selectors.EVENT_READ)
@@ -169,7 +170,7 @@ class KernelClient:
         return answer
 
     def _decode(self, answer: Answer, on_frame: Callable[[bytes, Any], None] | None) -> None:
-        while (frame := self._decoder.next()) is not None:
+        while answer.done is None and (frame := self._decoder.next()) is not None:
             kind, payload = frame
             if kind == frames.BODY:
                 self._body += payload

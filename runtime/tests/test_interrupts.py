@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import operator
 import os
 import random
+import select
 import signal
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from conftest import KernelClient
@@ -198,3 +204,61 @@ def test_gate() -> None:
         gate.release()
     finally:
         signal.signal(signal.SIGINT, kept)
+
+
+# --- the gate by itself ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gate() -> Iterator[Interrupts]:
+    """Armed, and held as in a critical section."""
+    before = signal.getsignal(signal.SIGINT)
+    interrupts = Interrupts()
+    interrupts.install()
+    interrupts.arm()
+    interrupts.hold()
+    yield interrupts
+    signal.signal(signal.SIGINT, before)
+
+
+class PollAfterSignal:
+    """A poll() before which a signal comes, when no Python code runs any more that could handle it."""
+
+    def __init__(self) -> None:
+        self._poller = POLL()
+        self.register = self._poller.register
+
+    def poll(self) -> list[tuple[int, int]]:
+        """Both calls are C's, one right behind the other."""
+        strike = functools.partial(ctypes.CDLL(None)["raise"], signal.SIGINT)
+        calls: list[Callable[[], Any]] = [strike, self._poller.poll]
+        ready: list[tuple[int, int]] = list(map(operator.call, calls))[1]
+        return ready
+
+
+POLL = select.poll
+
+
+def test_a_signal_right_before_a_wait_ends_it(gate: Interrupts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "poll", PollAfterSignal)
+    ours, _theirs = socket.socketpair()
+    with pytest.raises(KeyboardInterrupt):
+        gate.wait(ours.fileno(), select.POLLIN)
+    assert not gate.waiting
+
+
+def test_other_signals_do_not_end_a_wait_and_reach_who_waits_for_them(gate: Interrupts) -> None:
+    """As those of an event loop do, which has a pipe of its own."""
+    got: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: got.append(theirs.send(b"x")))
+    ours, theirs = socket.socketpair()
+    woken, wakes = os.pipe2(os.O_NONBLOCK)
+    others = signal.set_wakeup_fd(wakes)
+    try:
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        gate.wait(ours.fileno(), select.POLLIN)
+        assert signal.set_wakeup_fd(-1) == wakes
+    finally:
+        signal.set_wakeup_fd(others)
+        signal.signal(signal.SIGUSR1, before)
+    assert (got, os.read(woken, 9)) == ([1], bytes([signal.SIGUSR1]))
