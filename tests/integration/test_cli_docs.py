@@ -111,7 +111,8 @@ class Page:
             text += piece
         os.close(fd)
         process.wait(SECONDS)
-        return text.decode().replace("\r\n", "\n").splitlines()
+        lines = text.decode().replace("\r\n", "\n")
+        return re.sub(r"[^\n]*\r\x1b\[K", "", lines).splitlines()  # progress was shown, and taken away
 
     @staticmethod
     def _read(fd: int) -> bytes:
