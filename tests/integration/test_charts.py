@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 from harness import Session
+from harness.daemon import REPO
 
 CHART = "application/vnd.pandastack.chart+json"
 TABLE = "application/vnd.dataresource+json"
@@ -103,3 +105,17 @@ def test_an_interrupted_picture_leaves_the_browser_alive(kernel: Session) -> Non
     # The page may have to be loaded anew, for which a figure that is only displayed does not wait.
     assert kernel.text("go.Figure(go.Bar(x=['a'], y=[1])).to_image()[1:4]", timeout_ms=2 * DRAWS_MS) == "b'PNG'"
     assert "image/png" in only(kernel, "go.Figure(go.Bar(x=['a'], y=[1]))")
+
+
+def test_the_examples_of_the_docs(kernel: Session) -> None:
+    """Each block of Python in docs/charts.md has the data that stand behind it."""
+    text = (REPO / "docs/charts.md").read_text()
+    examples = re.findall(r"^```python\n(.*?)^```\n```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 2
+    kernel.ok("import matplotlib.pyplot as plt, pandas as pd")
+    for code, wanted in examples:
+        data = [
+            json.loads(b.get(CHART) or b.get(TABLE) or "null")
+            for b in kernel.ok(code, timeout_ms=DRAWS_MS)["results"]
+        ]
+        assert json.loads(wanted) in data
