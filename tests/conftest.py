@@ -18,12 +18,10 @@ from typing import Any
 import pytest
 
 from harness import Api, Daemon, Sandbox, Session
-from harness.contract import contract
 from harness.daemon import binary, in_view, templates
 
 # A shell's background job ignores SIGINT, and what it starts would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-Api.on_answer = staticmethod(contract.check)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """api/openapi.yaml, and whether answers are what it says.
 
-tests/conftest.py has every answer looked at that a test gets by harness.Api: status, kind and JSON.
+tests/integration/conftest.py has every answer looked at that a test gets by harness.Api: status, kind and JSON.
 """
 
 from __future__ import annotations
