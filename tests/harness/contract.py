@@ -75,7 +75,8 @@ class Contract:
         operation, status = self.find(method, path), response.status_code
         kind = response.headers.get("Content-Type", "").split(";")[0]
         what = f"{method} {path}: {status}"
-        described = operation.responses.get(str(status)) if operation else None
+        responses = operation.responses if operation else {}
+        described = responses.get(str(status)) or (responses.get("default") if status >= 400 else None)
         if described is None:
             assert status >= 400, f"{what} is not in {FILE.name}"
             self._check_json({"$ref": ERROR}, response, what)
