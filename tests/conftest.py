@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import platform  # noqa: F401 - the library's own, before pytest takes the folder tests/platform for it
 import signal
 import subprocess
 from collections.abc import Callable, Iterator

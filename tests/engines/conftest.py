@@ -25,7 +25,7 @@ def program() -> Path:
     if not (templates() / "platform" / "current").exists():
         pytest.exit(
             f"no platform template in {templates()}: "
-            f"pandastack template build ./tests/platform/template --templates {templates()}",
+            f"pandastack template build ./tests/engines/template --templates {templates()}",
             2,
         )
     return binary()
