@@ -52,10 +52,15 @@ int vsock_listen(struct err *err)
 static void on_connection(struct source *src, uint32_t revents)
 {
 	struct vsock *v = container_of(src, struct vsock, source);
-	int fd = accept4(src->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct sockaddr_vm peer = {.svm_cid = VMADDR_CID_ANY};
+	socklen_t len = sizeof(peer);
+	int fd = accept4(src->fd, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd >= 0)
+	/* Programs of the guest could connect, too, by the loopback of vsock: the link is the host's alone. */
+	if (fd >= 0 && peer.svm_cid == VMADDR_CID_HOST)
 		link_replace(v->link, fd);
+	else
+		cleanup_close(&fd);
 }
 
 int vsock_serve(struct vsock *v, struct loop *loop, int listen_fd, struct link *link)
