@@ -284,7 +284,6 @@ int core_launch(struct core *core, struct sandbox *sb, const struct sandbox_sour
 			LOG_STR("template", sb->template), LOG_STR("error", err_msg(err)));
 		return r;
 	}
-	core_wake_keeper(core); /* which has not looked at it while it was CREATING */
 	log_info("sandbox created", LOG_STR("sandbox", sb->id), LOG_STR("template", sb->template),
 		LOG_INT("boot_ms", sb->boot_us / 1000),
 		LOG_STR("boot_mode", boot_mode_name(sb->boot_mode)), LOG_STR("engine", sb->engine),

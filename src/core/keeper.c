@@ -5,7 +5,7 @@
  * Theory of operation
  * -------------------
  * Two threads look at every sandbox, sleep until the earliest time at which one of them needs them, and are woken before
- * because a machine or a link has ended, or a sandbox came or changed. A sandbox that is used expires later, which needs no
+ * because a machine or a link has ended, or a sandbox's state or times changed. A sandbox that is used expires later, which needs no
  * wake: a keeper finds out when it looks.
  *
  * The first one ends: machines whose process or link has ended, sandboxes that have expired. It waits for nobody's
@@ -58,7 +58,7 @@ static int64_t see_to_end(struct core *core, struct sandbox *sb)
 	enum sandbox_state state = sandbox_state_of(sb);
 	int64_t next = INT64_MAX, expires;
 
-	/* The creator wakes us when it is done; the deleter needs nobody. */
+	/* The change of its state that ends this wakes us. */
 	if (!has_machine(state) && state != SANDBOX_FAILED && state != SANDBOX_HIBERNATED)
 		return next;
 	if (has_machine(state))

@@ -107,7 +107,6 @@ static int wake_it(struct core *core, struct sandbox *sb, struct err *err)
 	if (r < 0)
 		return r;
 	sandbox_touch(sb);
-	core_wake_keeper(core);
 	core_count_boot(core, BOOT_WAKE, sb->boot_us);
 	log_info("sandbox woken", LOG_STR("sandbox", sb->id),
 		LOG_INT("boot_ms", sb->boot_us / 1000));

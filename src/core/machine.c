@@ -489,7 +489,6 @@ int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct e
 		/* Where that fails the machine is gone, and the keeper sees to it. */
 		if (before == SANDBOX_PAUSED || sandbox_unpause(sb, ops, NULL) < 0)
 			(void)sandbox_set_state(sb, before);
-		core_wake_keeper(sb->core); /* which does not look at it while it is HIBERNATING */
 		return r;
 	}
 	sandbox_detach(sb, false, "it was hibernated");

@@ -244,6 +244,7 @@ bool sandbox_set_state(struct sandbox *sb, enum sandbox_state to)
 	pthread_mutex_lock(&sb->lock);
 	ok = set_state_locked(sb, to);
 	pthread_mutex_unlock(&sb->lock);
+	core_wake_keeper(sb->core); /* there are states in which it does not look */
 	return ok;
 }
 

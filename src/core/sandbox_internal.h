@@ -146,7 +146,7 @@ int64_t sandbox_expires(const struct sandbox *sb);
 int64_t sandbox_idle_at(const struct sandbox *sb);
 
 enum sandbox_state sandbox_state_of(struct sandbox *sb);
-/* True when the change was allowed and made. */
+/* True when the change was allowed and made. Wakes the keepers. */
 bool sandbox_set_state(struct sandbox *sb, enum sandbox_state to);
 /* To FAILED: kills the machine if it still runs, keeps the reason. False if its state does not lead there. */
 bool sandbox_fail(struct sandbox *sb, const char *why);
@@ -167,7 +167,7 @@ int core_hold_template(struct core *core, const struct sandbox *sb, struct err *
 /* core.c: wakes a HIBERNATED sandbox, or waits for who does. 0 when it is running. */
 int core_auto_wake(struct core *core, struct sandbox *sb, struct err *err);
 
-/* keeper.c: the keepers shall look, because a machine or a link has ended. For any thread that does not hold
+/* keeper.c: the keepers shall look: a machine, a link or a sandbox is no longer what it was. For any thread that does not hold
  * core's lock; waits for nothing else. */
 void core_wake_keeper(struct core *core);
 /* core.c: writes the state to the registry. */

@@ -387,6 +387,34 @@ def test_others_do_not_wait_for_one_that_is_busy_when_it_expires(make_daemon: Ma
     d.check_clean()
 
 
+@pytest.mark.parametrize("point", ["hibernate.ended", "wake.restored"])
+def test_one_expires_that_changed_when_the_keeper_looked(point: str, make_daemon: MakeDaemon, tmp_path: Path) -> None:
+    """It does not look at one that is being hibernated or woken; both lead to one that is hibernated."""
+    if not has_fault_points():
+        pytest.skip("the program was built without -Dfaults=true")
+    held = tmp_path / "held"
+    d = make_daemon(env={"PANDASTACK_FAULT": f"{point}={held}"}).wait_ready()
+    mark = d.mark()
+    s = d.api.create("base", ttl_seconds=3)
+    call = "hibernate"
+    if point.startswith("wake"):
+        s.hibernate()
+        (d.data_dir / "sandboxes" / s.id / "hibernated" / "delta").unlink()
+        call = "wake"
+    os.mkfifo(held)
+    with ThreadPoolExecutor(1) as pool:
+        operation = pool.submit(s.api.request, "POST", f"{s.path}/{call}")
+        with held.open("wb"):
+            held.unlink()
+            with others(d, d.api.create):
+                pass
+            assert not operation.done()
+    assert operation.result().status_code == (200 if call == "hibernate" else 500)
+    d.wait_log("sandbox deleted", since=mark, sandbox=s.id, seconds=20)
+    d.stop()
+    d.check_clean()
+
+
 def test_lifecycle(sandbox: Make, daemon: Daemon) -> None:
     s = sandbox("base", ttl_seconds=500)
     first = {"ttl_seconds": 500, "persistent": False, "idle_seconds": 300, "status": "running"}
