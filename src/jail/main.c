@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pandastack-jail: runs the program of a machine where it sees little else. An engine starts it; it is not for people.
+ *
+ *	pandastack-jail [--card] [--own-ids] [--read PATH | --write PATH]… PROGRAM ARGUMENT…
+ *	pandastack-jail --card --check
+ *
+ * Theory of operation
+ * -------------------
+ * The program works in this one's folder, which it can't write to, and finds there and elsewhere what is named, under the names that
+ * these things have outside: what it is told needs no translation, and where there is no jail to be had it is told the same. It is
+ * this process still, so whoever started it waits for that. The steps, each of which needs what the next one gives up:
+ *
+ *	ids.c     what is named is given to ids that nobody else has (root with --own-ids)
+ *	walls.c   namespaces of its own
+ *	card.c    a network card in them (--card)
+ *	walls.c   a root with nothing but what is named
+ *	ids.c     no capabilities, these ids
+ *
+ * An ordinary user has all that within a user namespace, but for ids. Where the host allows none of these the program runs without a
+ * jail, unless it is to have a card. `--check` says on stdout, with a status of 1, why it can have none.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "jail/card.h"
+#include "jail/ids.h"
+#include "jail/walls.h"
+
+enum { STATUS_FAILED = 126 };
+
+static int add(struct walls *w, const char *path, bool writable, struct err *err)
+{
+	struct wall_hole *hole = &w->holes[w->n_holes];
+
+	if (w->n_holes == ARRAY_SIZE(w->holes))
+		return err_set(err, ERR_INVALID, -E2BIG, "too many paths");
+	hole->path = realpath(path, NULL);
+	hole->writable = writable;
+	if (!hole->path)
+		return err_set_errno(err, -errno, "can't find %s", path);
+	w->n_holes++;
+	return 0;
+}
+
+/* As execvp(3) does. */
+static char *find_program(const char *name)
+{
+	_cleanup_free_ char *dirs = xstrdup(getenv("PATH"));
+	char *save = NULL;
+
+	if (strchr(name, '/'))
+		return xstrdup(name);
+	for (char *dir = dirs ? strtok_r(dirs, ":", &save) : NULL; dir;
+		dir = strtok_r(NULL, ":", &save)) {
+		_cleanup_free_ char *path = fs_join(dir, name);
+
+		if (access(path, X_OK) == 0)
+			return steal_ptr(&path);
+	}
+	return xstrdup(name);
+}
+
+struct options {
+	bool card, own_ids, check;
+};
+
+static int parse(int argc, char **argv, struct options *o, struct walls *w, struct err *err)
+{
+	static const struct option known[] = {
+		{"card", no_argument, NULL, 'c'},
+		{"own-ids", no_argument, NULL, 'i'},
+		{"read", required_argument, NULL, 'r'},
+		{"write", required_argument, NULL, 'w'},
+		{"check", no_argument, NULL, 'k'},
+		{NULL, 0, NULL, 0},
+	};
+	int c, r = add(w, ".", false, err);
+
+	while (r == 0 && (c = getopt_long(argc, argv, "+", known, NULL)) >= 0) {
+		o->card |= c == 'c';
+		o->own_ids |= c == 'i';
+		o->check |= c == 'k';
+		if (c == '?')
+			r = err_set(err, ERR_INVALID, -EINVAL, "it is started by an engine");
+		else if (c == 'r' || c == 'w')
+			r = add(w, optarg, c == 'w', err);
+	}
+	if (r == 0 && !o->check && optind == argc)
+		r = err_set(err, ERR_INVALID, -EINVAL, "no program is named");
+	return r;
+}
+
+static int build(const struct options *o, struct walls *w, struct err *err)
+{
+	struct ids ids;
+	int r = ids_choose(o->own_ids, w, &ids, err);
+
+	if (r == 0)
+		r = walls_enter(err);
+	/* An ordinary user of a host that has no namespaces for them. */
+	if (r == -EPERM && !o->card)
+		return 0;
+	if (r == 0 && o->card)
+		r = card_make(ids.uid, err);
+	if (r == 0 && !o->check)
+		r = walls_build(w, &ids, o->card, err);
+	return r == 0 ? ids_take(&ids, err) : r;
+}
+
+int main(int argc, char **argv)
+{
+	struct walls w = {0};
+	struct options o = {0};
+	struct err err = {0};
+	char *program = NULL;
+	int r = parse(argc, argv, &o, &w, &err);
+
+	if (r == 0 && !o.check) {
+		program = find_program(argv[optind]);
+		r = add(&w, program, false, &err);
+	}
+	if (r == 0)
+		r = build(&o, &w, &err);
+	if (o.check) {
+		(void)fputs(err_msg(&err), stdout);
+		return r < 0;
+	}
+	if (r == 0) {
+		(void)execv(program, argv + optind);
+		r = err_set_errno(&err, -errno, "can't start %s", program);
+	}
+	(void)fprintf(stderr, "pandastack-jail: %s\n", err_msg(&err));
+	return STATUS_FAILED;
+}
