@@ -8,9 +8,10 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,20 +25,12 @@ enum {
 	SOCKET_BYTES = 4 << 20, /* there is no way to make a guest wait: what does not fit is lost */
 };
 
-static struct ifreq request(void)
-{
-	struct ifreq ifr = {0};
-
-	(void)snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", JAIL_CARD_NAME);
-	return ifr;
-}
-
 static int make_tap(uid_t owner, struct err *err)
 {
 	_cleanup_close_ int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
-	struct ifreq ifr = request();
+	struct ifreq ifr = {.ifr_name = JAIL_CARD_NAME,
+		.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
 
-	ifr.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
 	if (fd < 0)
 		return err_set_errno(err, -errno, "can't open /dev/net/tun");
 	if (ioctl(fd, TUNSETIFF, &ifr) < 0 ||
@@ -58,21 +51,39 @@ static int silence_v6(void)
 	return fs_write_all(fd, "1", 1);
 }
 
+/* By netlink, for ioctl(2) lets nobody in a user namespace set the length of the queue. */
 static int set_up(void)
 {
-	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq mtu = request(), queue = request(), flags = request();
-	int r = fd < 0 ? -errno : silence_v6();
+	_cleanup_close_ int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	struct {
+		struct nlmsghdr header;
+		struct ifinfomsg body;
+		struct {
+			struct rtattr head;
+			uint32_t value;
+		} attributes[2];
+	} request = {
+		.header.nlmsg_len = sizeof(request),
+		.header.nlmsg_type = RTM_NEWLINK,
+		.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
+		.body.ifi_index = (int)if_nametoindex(JAIL_CARD_NAME),
+		.body.ifi_flags = IFF_UP,
+		.body.ifi_change = IFF_UP,
+		.attributes = {{{RTA_LENGTH(4), IFLA_MTU}, GUEST_NET_MTU},
+			{{RTA_LENGTH(4), IFLA_TXQLEN}, QUEUE_FRAMES}},
+	};
+	struct {
+		struct nlmsghdr header;
+		struct nlmsgerr body;
+	} answer;
+	int r = silence_v6();
 
-	mtu.ifr_mtu = GUEST_NET_MTU;
-	queue.ifr_qlen = QUEUE_FRAMES;
-	flags.ifr_flags = IFF_UP;
 	if (r < 0)
 		return r;
-	return ioctl(fd, SIOCSIFMTU, &mtu) < 0 || ioctl(fd, SIOCSIFTXQLEN, &queue) < 0 ||
-			ioctl(fd, SIOCSIFFLAGS, &flags) < 0
-		? -errno
-		: 0;
+	if (fd < 0 || send(fd, &request, sizeof(request), 0) < 0 ||
+		recv(fd, &answer, sizeof(answer), 0) < 0)
+		return -errno;
+	return answer.body.error;
 }
 
 static int make_socket(void)

@@ -24,7 +24,6 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/fs.h"
@@ -128,7 +127,7 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = build(&o, &w, &err);
 	if (o.check) {
-		(void)fputs(err_msg(&err), stdout);
+		(void)fputs(r < 0 ? err_msg(&err) : "", stdout);
 		return r < 0;
 	}
 	if (r == 0) {

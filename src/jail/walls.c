@@ -162,10 +162,12 @@ int walls_build(const struct walls *w, const struct ids *ids, bool card, struct 
 {
 	size_t n_devices = card ? ARRAY_SIZE(devices) : N_DEVICES_WITHOUT_CARD;
 	struct taken t;
+	mode_t mask;
 	int r = take_all(w, n_devices, &t, err);
 
 	if (r < 0)
 		return r;
+	mask = umask(022); /* the machine's ids are to pass through the folders */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 		mount("tmpfs", "/proc", "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=0755") < 0 ||
 		chdir("/proc") < 0)
@@ -176,6 +178,7 @@ int walls_build(const struct walls *w, const struct ids *ids, bool card, struct 
 		r = put_device(devices[i], t.numbers[i], t.devices[i], ids);
 	for (unsigned int i = 0; r == 0 && i < w->n_holes; i++)
 		r = put_down(t.holes[i], w->holes[i].path);
+	(void)umask(mask);
 	if (r == 0)
 		r = replace_root();
 	if (r == 0 && chdir(w->holes[0].path) < 0)

@@ -20,9 +20,9 @@ import os, socket, sys
 if "--version" in sys.argv:
     os.execv("{real}", ["firecracker", "--version"])
 server = socket.socket(socket.AF_UNIX)
-server.bind("api.sock")
+server.bind("run/api.sock")
 server.listen()
-os.write(3, b"Listening on API socket\\n")
+print("Listening on API socket", file=sys.stderr, flush=True)
 connection, _ = server.accept()
 connection.recv(65536)
 connection.sendall({answer!r})

@@ -89,17 +89,6 @@ def server() -> Iterator[Server]:
         s.server_close()
 
 
-@pytest.fixture(scope="module")
-def own_address() -> str:
-    """An address of this machine that is not its loopback's."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        try:
-            s.connect(("203.0.113.1", 9))  # sends nothing
-        except OSError:
-            pytest.skip("this machine has no address but its loopback's")
-        return str(s.getsockname()[0])
-
-
 @pytest.fixture
 def open_daemon(make_daemon: Callable[..., Daemon], server: Server, own_address: str) -> Daemon:
     """A daemon that lets its sandboxes reach the server."""
