@@ -21,8 +21,9 @@
 #include "proto/jail_card.h"
 
 enum {
-	QUEUE_FRAMES = 128,     /* of 64 KiB, that a guest may leave with the host's kernel */
-	SOCKET_BYTES = 4 << 20, /* there is no way to make a guest wait: what does not fit is lost */
+	QUEUE_FRAMES = 128, /* of 64 KiB, that a guest may leave with the host's kernel */
+	SOCKET_BYTES =
+		4 << 20, /* there is no way to make a guest wait: what does not fit is lost */
 };
 
 static int make_tap(uid_t owner, struct err *err)
@@ -33,8 +34,7 @@ static int make_tap(uid_t owner, struct err *err)
 
 	if (fd < 0)
 		return err_set_errno(err, -errno, "can't open /dev/net/tun");
-	if (ioctl(fd, TUNSETIFF, &ifr) < 0 ||
-		ioctl(fd, TUNSETOWNER, (unsigned long)owner) < 0 ||
+	if (ioctl(fd, TUNSETIFF, &ifr) < 0 || ioctl(fd, TUNSETOWNER, (unsigned long)owner) < 0 ||
 		ioctl(fd, TUNSETPERSIST, 1UL) < 0)
 		return err_set_errno(err, -errno, "can't make a TAP");
 	return 0;
@@ -94,8 +94,7 @@ static int make_socket(void)
 		.sll_ifindex = (int)if_nametoindex(JAIL_CARD_NAME)};
 	_cleanup_close_ int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (fd < 0 ||
-		setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one)) < 0 ||
+	if (fd < 0 || setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one)) < 0 ||
 		bind(fd, (const struct sockaddr *)&sa, sizeof(sa)) < 0)
 		return -errno;
 	/* Without privileges only as large as Linux allows anybody. */

@@ -33,36 +33,46 @@
 
 enum { STATUS_FAILED = 126 };
 
+/* The first one is our folder, in which others may lie. */
 static int add(struct walls *w, const char *path, bool writable, struct err *err)
 {
 	struct wall_hole *hole = &w->holes[w->n_holes];
 
 	if (w->n_holes == ARRAY_SIZE(w->holes))
 		return err_set(err, ERR_INVALID, -E2BIG, "too many paths");
-	hole->path = realpath(path, NULL);
-	hole->writable = writable;
-	if (!hole->path)
+	if (access(path, F_OK) < 0)
 		return err_set_errno(err, -errno, "can't find %s", path);
+	hole->path = path[0] == '/' ? xstrdup(path) : fs_join(w->holes[0].path, path);
+	hole->writable = writable;
 	w->n_holes++;
 	return 0;
 }
 
-/* As execvp(3) does. */
+static int add_folder(struct walls *w, struct err *err)
+{
+	_cleanup_free_ char *path = getcwd(NULL, 0);
+
+	return path ? add(w, path, false, err)
+		    : err_set_errno(err, -errno, "can't find this folder");
+}
+
+/* As execvp(3) does; without symbolic links, which lead nowhere in a jail. NULL: there is none. */
 static char *find_program(const char *name)
 {
 	_cleanup_free_ char *dirs = xstrdup(getenv("PATH"));
 	char *save = NULL;
 
 	if (strchr(name, '/'))
-		return xstrdup(name);
+		return realpath(name, NULL);
 	for (char *dir = dirs ? strtok_r(dirs, ":", &save) : NULL; dir;
 		dir = strtok_r(NULL, ":", &save)) {
 		_cleanup_free_ char *path = fs_join(dir, name);
 
 		if (access(path, X_OK) == 0)
-			return steal_ptr(&path);
+			return realpath(path, NULL);
 	}
-	return xstrdup(name);
+	errno = ENOENT;
+	return NULL;
 }
 
 struct options {
@@ -79,7 +89,7 @@ static int parse(int argc, char **argv, struct options *o, struct walls *w, stru
 		{"check", no_argument, NULL, 'k'},
 		{NULL, 0, NULL, 0},
 	};
-	int c, r = add(w, ".", false, err);
+	int c, r = add_folder(w, err);
 
 	while (r == 0 && (c = getopt_long(argc, argv, "+", known, NULL)) >= 0) {
 		o->card |= c == 'c';
@@ -105,8 +115,8 @@ static int build(const struct options *o, struct walls *w, struct err *err)
 	/* An ordinary user of a host that has no namespaces for them. */
 	if (r == -EPERM && !o->card)
 		return 0;
-	if (r == 0 && o->card)
-		r = card_make(ids.uid, err);
+	if (r == 0 && o->card && (r = card_make(ids.uid, err)) < 0 && !o->check)
+		(void)err_wrap(err, "no network card for the machine");
 	if (r == 0 && !o->check)
 		r = walls_build(w, &ids, o->card, err);
 	return r == 0 ? ids_take(&ids, err) : r;
@@ -122,7 +132,8 @@ int main(int argc, char **argv)
 
 	if (r == 0 && !o.check) {
 		program = find_program(argv[optind]);
-		r = add(&w, program, false, &err);
+		r = program ? add(&w, program, false, &err)
+			    : err_set_errno(&err, -errno, "can't find %s", argv[optind]);
 	}
 	if (r == 0)
 		r = build(&o, &w, &err);

@@ -107,8 +107,9 @@ static int put_device(const char *path, dev_t number, int fd, const struct ids *
 		return put_down(fd, path);
 	*strrchr(folder, '/') = '\0';
 	r = fs_mkdirs(folder, 0755, NULL);
-	return r == 0 && (mknod(path + 1, S_IFCHR | 0600, number) < 0 ||
-				 chown(path + 1, ids->uid, ids->gid) < 0)
+	return r == 0 &&
+			(mknod(path + 1, S_IFCHR | 0600, number) < 0 ||
+				chown(path + 1, ids->uid, ids->gid) < 0)
 		? -errno
 		: r;
 }

@@ -11,7 +11,7 @@ enum { WALL_HOLES_MAX = 16 };
 
 struct walls {
 	struct wall_hole {
-		char *path; /* absolute, without symbolic links; the first is the folder that the program works in */
+		char *path; /* owned; absolute. The first is the folder that the program works in */
 		bool writable;
 	} holes[WALL_HOLES_MAX];
 	unsigned int n_holes;
