@@ -461,9 +461,11 @@ static int fc_load(struct vm *vm, const struct vm_spec *spec, struct err *err)
 	struct guest_memory memory;
 	int r = fc_settle(vm, err);
 
-	/* To where it can read it. */
+	/* To where it can read it, whatever our umask is. */
 	if (r == 0)
-		r = fs_clone(devices, shown, 0644, err);
+		r = fs_clone(devices, shown, 0600, err);
+	if (r == 0 && chmod(shown, 0644) < 0)
+		r = err_set_errno(err, -errno, "can't open %s to its machine", shown);
 	if (r == 0)
 		r = call(vm, "PUT", "/snapshot/load",
 			json_pack("{s:s, s:{s:s, s:s}, s:b}", "snapshot_path", "devices",

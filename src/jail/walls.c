@@ -60,11 +60,12 @@ int walls_enter(struct err *err)
 static int take_up(const char *path, uint64_t attributes)
 {
 	struct mount_attr attr = {.attr_set = attributes};
-	int fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	_cleanup_close_ int fd =
+		open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 
-	if (fd >= 0 && mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
-		cleanup_close(&fd), fd = -1;
-	return fd < 0 ? -errno : fd;
+	if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+		return -errno;
+	return steal_fd(&fd);
 }
 
 /* A file or folder of that name in the new root, in which we are, to mount it on; or one that is there. */

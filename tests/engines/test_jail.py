@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from harness.daemon import binary
+from harness import Daemon
+from harness.daemon import binary, templates
 
 NOBODY = 54321
 FIRST_ID = 0x70000000
@@ -214,3 +215,48 @@ def test_nonsense(place: Path, args: list[str], says: str) -> None:
     done = jail(place, *args)
     assert done.returncode == 126
     assert says in done.stderr
+
+
+@pytest.fixture
+def users_daemon() -> Iterator[Daemon]:
+    """A daemon of that user's, with a template of its own, in a folder that it can reach."""
+    if os.environ.get("PANDASTACK_TEST_ENGINE") != "firecracker":
+        pytest.skip("needs Firecracker, and KVM")
+    needs("/dev/kvm", "/dev/net/tun")
+    if subprocess.run([*AS_USER, "unshare", "--user", "test", "-x", templates()], capture_output=True).returncode:
+        pytest.skip("this host allows no user namespaces, or its templates lie where only root can go")
+    with tempfile.TemporaryDirectory(dir=templates().parent) as top:
+        copy = Path(top, "templates", "platform", "current")
+        copy.parent.mkdir(parents=True)
+        Path(top, "data-home").mkdir()
+        subprocess.run(["cp", "-r", "--sparse=always", f"{templates()}/platform/current/.", copy], check=True)
+        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", top], check=True)
+        d = Daemon(Path(top, "data"), template_dir=copy.parents[1], wrapper=AS_USER)
+        try:
+            yield d.wait_ready()
+        finally:
+            d.dispose()
+
+
+def test_an_ordinary_users_daemon(users_daemon: Daemon) -> None:
+    """Has machines with a network, in jails, and all that is done to machines can be done to these."""
+    api = users_daemon.api
+    assert api.call("GET", "/healthz")["engine"]["lacks"] == []
+    s = api.create("platform")
+    s.write("/tmp/f", "kept")
+    status = Path(f"/proc/{users_daemon.vm_of(s.id)}/status").read_text()
+    assert f"Uid:\t{NOBODY}\t" in status
+    assert "CapEff:\t0000000000000000" in status
+    assert set(os.listdir(f"/proc/{users_daemon.vm_of(s.id)}/root")).isdisjoint({"etc", "proc", "sys"})
+    refused = "python3 -c 'import socket; socket.create_connection((\"10.0.2.77\", 9))' 2>&1 | tail -n 1"
+    assert "refused" in s.output(refused).lower()
+    child = s.fork()
+    restored = api.restore(s.snapshot()["id"])
+    s.hibernate()
+    s.wake()
+    for who in (s, child, restored):
+        assert who.read("/tmp/f") == b"kept"
+        assert "refused" in who.output(refused).lower()
+        who.delete()
+    users_daemon.stop()
+    users_daemon.check_clean()
