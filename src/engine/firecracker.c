@@ -238,7 +238,7 @@ static int find_card(const struct vm_spec *spec, bool *ret, struct err *err)
 }
 
 /* The jail's arguments, and Firecracker's behind them. */
-static int spawn_jailed(struct vm *vm, const struct vm_spec *spec, struct spawn *sp,
+static int spawn_jailed(struct vm *vm, const struct vm_spec *spec, const int fds[_FD_MAX],
 	struct err *err)
 {
 	bool card, has_own;
@@ -249,6 +249,11 @@ static int spawn_jailed(struct vm *vm, const struct vm_spec *spec, struct spawn 
 	/* The names are the same in each folder: nothing of one machine's shows in another's state. */
 	static const char *const firecracker[] = {FIRECRACKER_PROGRAM, "--api-sock", "run/api.sock",
 		"--id", "pandastack", "--log-path", "run/log", "--level", "Info"};
+	const struct spawn sp = {.argv = argv,
+		.cwd = spec->dir,
+		.fds = {fds[FD_STDIN], fds[FD_STDOUT], fds[FD_STDERR]},
+		.n_fds = _FD_MAX,
+		.new_session = true};
 	size_t n = 7;
 	int r = find_card(spec, &card, err);
 
@@ -262,24 +267,20 @@ static int spawn_jailed(struct vm *vm, const struct vm_spec *spec, struct spawn 
 	if (!spec->cold)
 		argv[n++] = memory;
 	memcpy(argv + n, firecracker, sizeof(firecracker));
-	sp->argv = argv;
-	return spawn_start(sp, &vm->pid, &vm->pidfd, err);
+	return spawn_start(&sp, &vm->pid, &vm->pidfd, err);
 }
 
 static int spawn(struct vm *vm, const struct vm_spec *spec, int dir_fd, struct err *err)
 {
-	struct spawn sp = {.cwd = spec->dir,
-		.fds = {-1, -1, -1},
-		.n_fds = _FD_MAX,
-		.new_session = true};
+	int fds[_FD_MAX] = {-1, -1, -1};
 	int r = prepare_folder(spec, dir_fd, err);
 
 	if (r == 0)
-		r = open_fds(vm, dir_fd, sp.fds, err);
+		r = open_fds(vm, dir_fd, fds, err);
 	if (r == 0)
-		r = spawn_jailed(vm, spec, &sp, err);
-	cleanup_close(&sp.fds[FD_STDOUT]);
-	cleanup_close(&sp.fds[FD_STDERR]);
+		r = spawn_jailed(vm, spec, fds, err);
+	cleanup_close(&fds[FD_STDOUT]);
+	cleanup_close(&fds[FD_STDERR]);
 	if (r < 0)
 		return r;
 	vm->is_child = true;

@@ -186,7 +186,7 @@ ASK = """
 import hashlib, sys, time, urllib.request
 start = time.monotonic()
 try:
-    answer = urllib.request.urlopen(urllib.request.Request(sys.argv[1], data=sys.stdin.buffer.read() or None), timeout=60)
+    answer = urllib.request.urlopen(sys.argv[1], data=sys.stdin.buffer.read() or None, timeout=60)
     print(hashlib.sha256(answer.read()).hexdigest())
 except OSError as e:
     print("refused" if time.monotonic() - start < 10 else f"refused late: {e}")
@@ -223,7 +223,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
 def test_the_network(
     api: Api, tmp_path: Path, make_daemon: MakeDaemon, step: Step, server: ThreadingHTTPServer, own_address: str
 ) -> None:
-    """What its policy allows is reached, at the first try whatever became of the machine; all else is refused at once."""
+    """What its policy allows is reached, at the first try, whatever became of the machine; all else is refused."""
     if "network" in api.call("GET", "/healthz")["engine"]["lacks"]:
         pytest.skip("this engine's machines have no network here")
     url = f"http://{own_address}:{server.server_port}/"

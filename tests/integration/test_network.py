@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import select
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
