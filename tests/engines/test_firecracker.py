@@ -86,3 +86,18 @@ def test_not_well(tmp_path: Path, make_daemon: MakeDaemon, answer: bytes, says: 
     assert d.folders() == []
     d.stop()
     d.check_clean()
+
+
+def test_no_tap(make_daemon: MakeDaemon) -> None:
+    """Machines have no network, the daemon says why, and a template with a card is not for this host."""
+    if os.environ.get("PANDASTACK_TEST_ENGINE") != "firecracker" or os.geteuid() != 0:
+        pytest.skip("needs Firecracker, KVM, and root, who can hide a device")
+    d = make_daemon(wrapper=["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev/net && exec "$@"', "sh"])
+    engine = d.wait_ready().api.call("GET", "/healthz")["engine"]
+    assert engine["lacks"] == ["network"]
+    assert "no network for its machines: can't open /dev/net/tun" in d.wait_log("engine chosen")["why"]
+    got = d.api.refused("POST", "/v1/sandboxes", 500, "engine.failed", json={"template": "platform"})
+    assert "no network card for the machine: can't open /dev/net/tun" in got["error"]
+    assert d.api.list() == []
+    d.stop()
+    d.check_clean()

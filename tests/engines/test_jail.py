@@ -228,12 +228,13 @@ def users_daemon() -> Iterator[Daemon]:
     if subprocess.run([*AS_USER, "unshare", "--user", "test", "-x", templates()], capture_output=True).returncode:
         pytest.skip("this host allows no user namespaces, or its templates lie where only root can go")
     with tempfile.TemporaryDirectory(dir=templates().parent) as top:
-        copy = Path(top, "templates", "platform", "current")
-        copy.parent.mkdir(parents=True)
+        platform, copy = templates() / "platform", Path(top, "templates", "platform")
+        copy.mkdir(parents=True)
         Path(top, "data-home").mkdir()
-        subprocess.run(["cp", "-r", "--sparse=always", f"{templates()}/platform/current/.", copy], check=True)
-        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", top], check=True)
-        d = Daemon(Path(top, "data"), template_dir=copy.parents[1], wrapper=AS_USER)
+        words = ["cp", "-a", "--sparse=always", platform / "current", (platform / "current").resolve(), copy]
+        subprocess.run(words, check=True)
+        subprocess.run(["chown", "-hR", f"{NOBODY}:{NOBODY}", top], check=True)
+        d = Daemon(Path(top, "data"), template_dir=copy.parent, wrapper=AS_USER)
         try:
             yield d.wait_ready()
         finally:
