@@ -16,7 +16,7 @@ struct mcp_sessions {
 	pthread_cond_t left; /* one of `held` */
 	struct list held;
 	char ended[LIMIT_MCP_ENDED_SESSIONS][LIMIT_MCP_SESSION_BYTES + 1]; /* a ring */
-	unsigned int next;						   /* of `ended` */
+	unsigned int next;                                                 /* of `ended` */
 };
 
 /* Somebody looks for the sandbox of a session, or makes it: meanwhile the session does not end. */
