@@ -124,10 +124,10 @@ static int build(const struct options *o, struct walls *w, struct err *err)
 
 int main(int argc, char **argv)
 {
-	struct walls w = {0};
+	CLEANUP(walls_done) struct walls w = {0};
+	_cleanup_free_ char *program = NULL;
 	struct options o = {0};
 	struct err err = {0};
-	char *program = NULL;
 	int r = parse(argc, argv, &o, &w, &err);
 
 	if (r == 0 && !o.check) {

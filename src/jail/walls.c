@@ -23,6 +23,12 @@ static const char *const libraries[] = {"/usr", "/bin", "/lib", "/lib64"};
 static const char *const devices[] = {"/dev/null", "/dev/urandom", "/dev/kvm", "/dev/net/tun"};
 enum { N_DEVICES_WITHOUT_CARD = 3 };
 
+void walls_done(struct walls *w)
+{
+	for (unsigned int i = 0; i < w->n_holes; i++)
+		free(w->holes[i].path);
+}
+
 static int write_text(const char *path, const char *text)
 {
 	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);

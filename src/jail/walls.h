@@ -17,6 +17,8 @@ struct walls {
 	unsigned int n_holes;
 };
 
+void walls_done(struct walls *w);
+
 /* Namespaces for the network, mounts, IPC and the host's name, and for users where we are not root. -EPERM: the host allows none. */
 int walls_enter(struct err *err);
 
