@@ -231,8 +231,8 @@ def users_daemon() -> Iterator[Daemon]:
         platform, copy = templates() / "platform", Path(top, "templates", "platform")
         copy.mkdir(parents=True)
         Path(top, "data-home").mkdir()
-        words = ["cp", "-a", "--sparse=always", platform / "current", (platform / "current").resolve(), copy]
-        subprocess.run(words, check=True)
+        both = [str(platform / "current"), str((platform / "current").resolve())]
+        subprocess.run(["cp", "-a", "--sparse=always", *both, str(copy)], check=True)
         subprocess.run(["chown", "-hR", f"{NOBODY}:{NOBODY}", top], check=True)
         d = Daemon(Path(top, "data"), template_dir=copy.parent, wrapper=AS_USER)
         try:
