@@ -36,5 +36,5 @@ void firecracker_probe(struct engine_info *ret)
 			version ? ret->version : "of unknown version");
 		return;
 	}
-	ret->available = kvm_probe(ret->why, sizeof(ret->why));
+	ret->available = kvm_probe(&ret->cpu, ret->why, sizeof(ret->why));
 }
