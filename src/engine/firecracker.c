@@ -258,15 +258,24 @@ static int shake_hands(struct vm *vm, int fd)
 	return n > 3 && memcmp(answer, "OK ", 3) == 0 ? 0 : -EPROTO;
 }
 
+/*
+ * Twice, and the second one counts: after a stop the guest's first interrupt brings both the connection and the news that the device
+ * was reset. It accepts, and then ends what is connected (before 1.16, which holds back connections until the news has been heard).
+ */
 static int fc_relink(struct vm *vm, struct err *err)
 {
-	_cleanup_close_ int dir_fd = open_dir(vm, err), fd = -1;
+	_cleanup_close_ int dir_fd = open_dir(vm, err), first_fd = -1, fd = -1;
 	int r;
 
 	if (dir_fd < 0)
 		return dir_fd;
-	fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
-	r = fd < 0 ? fd : shake_hands(vm, fd);
+	r = first_fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
+	if (r >= 0)
+		r = shake_hands(vm, first_fd);
+	if (r == 0)
+		r = fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
+	if (r >= 0)
+		r = shake_hands(vm, fd);
 	if (r < 0)
 		return err_set(err, ERR_ENGINE, r == -ECONNREFUSED ? -EPIPE : r,
 			"can't reach the machine's vsock: %s", strerror(-r));
