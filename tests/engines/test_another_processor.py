@@ -17,6 +17,7 @@ from harness.snapshot_file import forge
 
 MakeDaemon = Callable[..., Daemon]
 Json = dict[str, Any]
+IMPORT = "/v1/snapshots/import"
 KIND = {"vendor": "AbacusInside", "family": 1, "model": 2, "stepping": 3, "name": "Abacus 9000"}
 KIND_SAID = "on Abacus 9000 (AbacusInside, family 1, model 2, stepping 3), and this is "
 FEATURES_SAID = "and this one lacks features that it had there (CPUID kvm "
@@ -42,15 +43,14 @@ def more_features(cpu: Json) -> Json:
 
 
 def snapshot_of(made: Json) -> Json:
-    """The manifest of an exported one that is right but for the file system under it."""
+    """The manifest of an exported one whose template is nowhere."""
     same = ("engine", "engine_version", "accel", "cpu_model", "cpus", "memory_bytes", "tsc_khz", "cpu", "version")
     files = {"devices": 4096, "scratch.ext4": made["disk_bytes"], "memory": made["memory_bytes"]}
     return {
         **{key: made[key] for key in same},
         "format": 2,
         "sandbox_id": "0a",
-        "template": made["name"],
-        "rootfs": "00" * 32,
+        "template": "nothing",
         "created_ms": 0,
         "pause_us": 0,
         "env": {},
@@ -91,12 +91,11 @@ def test_refused(make_daemon: MakeDaemon, manifest: Path) -> None:
     manifest.write_text(text)
     for change, said in ((other_kind, KIND_SAID), (more_features, FEATURES_SAID)):
         file = forge(snapshot_of({**made, "cpu": change(made["cpu"])}))
-        error = d.api.refused("POST", "/v1/snapshots/import", 409, "conflict", data=file)["error"]
-        assert said in error
+        assert said in d.api.refused("POST", IMPORT, 409, "conflict", data=file)["error"]
     file = forge(snapshot_of(made))
-    assert "file system" in d.api.refused("POST", "/v1/snapshots/import", 409, "conflict", data=file)["error"]
+    assert "build nothing" in d.api.refused("POST", IMPORT, 503, "template.stale", data=file)["error"]
     file = forge(snapshot_of({**made, "cpu": None}))
-    assert "processor" in d.api.refused("POST", "/v1/snapshots/import", 400, "request.invalid", data=file)["error"]
+    assert "names no processor" in d.api.refused("POST", IMPORT, 400, "request.invalid", data=file)["error"]
 
     assert kernel.text("x") == "7"
     s.delete()
