@@ -35,6 +35,7 @@
 #define LIMIT_MCP_FILE_BYTES MIB(8) /* of a file that a tool reads: a model is to take it in */
 #define LIMIT_MCP_PACKAGES 64       /* installed by one call */
 #define LIMIT_MCP_SESSION_BYTES 128 /* a client's name for its session */
+#define LIMIT_MCP_ENDED_SESSIONS 256
 
 /* What comes out; of a buffered answer the daemon's options say more (--max-output, --max-results). */
 #define LIMIT_LISTING_BYTES MIB(32) /* the entries of a directory */

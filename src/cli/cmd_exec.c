@@ -78,16 +78,13 @@ static int exec(const char *sandbox, json_t *body, bool json, struct err *err)
 {
 	bool detached = json_is_true(json_object_get(body, "background"));
 	_cleanup_client_ struct client *client = NULL;
-	_cleanup_free_ char *id = NULL, *path = NULL;
+	_cleanup_free_ char *path = NULL;
 	struct client_request request = {.method = "POST", .body = body};
-	int r;
+	const char *suffix = json || detached ? "/exec" : "/exec/stream";
+	int r = sandbox_reach(sandbox, suffix, &client, &path, err);
 
-	r = client_new(&client, err);
-	if (r == 0)
-		r = sandbox_resolve(client, sandbox, &id, err);
 	if (r < 0)
 		return r;
-	path = sandbox_path(id, json || detached ? "/exec" : "/exec/stream");
 	request.path = path;
 	if (detached)
 		return exec_detached(client, &request, json, err);

@@ -47,7 +47,7 @@ static int print_network(const json_t *network)
 int cmd_sandbox_network(int argc, char **argv, struct err *err)
 {
 	_cleanup_client_ struct client *client = NULL;
-	_cleanup_free_ char *id = NULL, *path = NULL;
+	_cleanup_free_ char *path = NULL;
 	struct network_options o = {0};
 	json_t *body = NULL, *network = NULL;
 	bool json = false;
@@ -72,14 +72,11 @@ int cmd_sandbox_network(int argc, char **argv, struct err *err)
 		r = network_body(&o, &body, err) < 0 ? err->os : 1;
 	if (r <= 0)
 		return r;
-	r = client_new(&client, err);
-	if (r == 0)
-		r = sandbox_resolve(client, argv[0], &id, err);
+	r = sandbox_reach(argv[0], "/network", &client, &path, err);
 	if (r < 0) {
 		json_decref(body);
 		return r;
 	}
-	path = sandbox_path(id, "/network");
 	r = client_json(client, body ? "PATCH" : "GET", path, body, &network, err);
 	if (r == 0)
 		r = json ? client_print_json(network, err) : print_network(network);

@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/opts.h"
 #include "cli/sandbox.h"
 #include "cli/sse.h"
@@ -16,26 +17,9 @@
 #include "cli/term.h"
 #include "cli/text.h"
 
-/* GET of a path below the sandbox whose id begins so; *ret_path is to be freed. */
-static int begin(const char *prefix, const char *suffix, struct client **ret, char **ret_path,
-	struct err *err)
-{
-	_cleanup_client_ struct client *client = NULL;
-	_cleanup_free_ char *id = NULL;
-	int r = client_new(&client, err);
-
-	if (r == 0)
-		r = sandbox_resolve(client, prefix, &id, err);
-	if (r < 0)
-		return r;
-	*ret_path = sandbox_path(id, suffix);
-	*ret = steal_ptr(&client);
-	return 0;
-}
-
 /* ---- ps ---- */
 
-static int print_processes(const json_t *list, bool json, struct err *err)
+int cmd_sandbox_ps(int argc, char **argv, struct err *err)
 {
 	static const struct table_column columns[] = {
 		{"ID", "id", table_any},
@@ -46,18 +30,8 @@ static int print_processes(const json_t *list, bool json, struct err *err)
 		{"OUTPUT", "output_bytes", table_size},
 		{"COMMAND", "cmd", table_any},
 	};
-
-	if (json)
-		return client_print_json(list, err);
-	table_print(stdout, table_style_of(stdout), list, columns, ARRAY_SIZE(columns));
-	return 0;
-}
-
-int cmd_sandbox_ps(int argc, char **argv, struct err *err)
-{
 	_cleanup_client_ struct client *client = NULL;
 	_cleanup_free_ char *path = NULL;
-	json_t *list = NULL;
 	bool json = false;
 	const struct opt opts[] = {OPT_JSON(&json)};
 	const struct opts_spec spec = {
@@ -75,13 +49,8 @@ int cmd_sandbox_ps(int argc, char **argv, struct err *err)
 
 	if (r <= 0)
 		return r;
-	r = begin(argv[0], "/processes", &client, &path, err);
-	if (r == 0)
-		r = client_json(client, "GET", path, NULL, &list, err);
-	if (r == 0)
-		r = print_processes(list, json, err);
-	json_decref(list);
-	return r;
+	r = sandbox_reach(argv[0], "/processes", &client, &path, err);
+	return r < 0 ? r : list_print(client, path, columns, ARRAY_SIZE(columns), json, err);
 }
 
 /* ---- streams ---- */
@@ -203,7 +172,7 @@ int cmd_sandbox_logs(int argc, char **argv, struct err *err)
 
 	if (r <= 0)
 		return r;
-	r = begin(argv[0], "/logs", &client, &path, err);
+	r = sandbox_reach(argv[0], "/logs", &client, &path, err);
 	if (r == 0)
 		r = add_tail(&path, tail, err);
 	if (r < 0)
@@ -283,7 +252,7 @@ int cmd_sandbox_events(int argc, char **argv, struct err *err)
 
 	if (r <= 0)
 		return r;
-	r = begin(argv[0], "/events", &client, &path, err);
+	r = sandbox_reach(argv[0], "/events", &client, &path, err);
 	if (r == 0)
 		r = add_tail(&path, tail, err);
 	if (r < 0)

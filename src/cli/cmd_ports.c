@@ -17,10 +17,10 @@
 #include "cli/client.h"
 #include "cli/client_internal.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/opts.h"
 #include "cli/pump.h"
 #include "cli/sandbox.h"
-#include "cli/table.h"
 #include "cli/term.h"
 #include "cli/text.h"
 
@@ -41,8 +41,7 @@ int cmd_ports(int argc, char **argv, struct err *err)
 		{"PATH", "proxy_url", table_any},
 	};
 	_cleanup_client_ struct client *client = NULL;
-	_cleanup_free_ char *id = NULL, *path = NULL;
-	json_t *list = NULL;
+	_cleanup_free_ char *path = NULL;
 	bool json = false;
 	const struct opt opts[] = {OPT_JSON(&json)};
 	const struct opts_spec spec = {
@@ -60,19 +59,8 @@ int cmd_ports(int argc, char **argv, struct err *err)
 
 	if (r <= 0)
 		return r;
-	r = client_new(&client, err);
-	if (r == 0)
-		r = sandbox_resolve(client, argv[0], &id, err);
-	if (r < 0)
-		return r;
-	path = sandbox_path(id, "/ports");
-	r = client_json(client, "GET", path, NULL, &list, err);
-	if (r == 0 && json)
-		r = client_print_json(list, err);
-	else if (r == 0)
-		table_print(stdout, table_style_of(stdout), list, columns, ARRAY_SIZE(columns));
-	json_decref(list);
-	return r;
+	r = sandbox_reach(argv[0], "/ports", &client, &path, err);
+	return r < 0 ? r : list_print(client, path, columns, ARRAY_SIZE(columns), json, err);
 }
 
 /* ---- port-forward: a connection ---- */

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/network.h"
 #include "cli/opts.h"
 #include "cli/sandbox.h"
@@ -141,7 +142,7 @@ static int list_path(struct buf *path, const char *status, json_t *metadata, str
 	return r < 0 ? err_set_errno(err, r, "the filter is too long") : 0;
 }
 
-static int print_list(const json_t *list, bool json, struct err *err)
+int cmd_sandbox_list(int argc, char **argv, struct err *err)
 {
 	static const struct table_column columns[] = {
 		{"ID", "id", table_any},
@@ -152,19 +153,10 @@ static int print_list(const json_t *list, bool json, struct err *err)
 		{"ENGINE", "engine", table_any},
 		{"METADATA", "metadata", table_any},
 	};
-
-	if (json)
-		return client_print_json(list, err);
-	table_print(stdout, table_style_of(stdout), list, columns, ARRAY_SIZE(columns));
-	return 0;
-}
-
-int cmd_sandbox_list(int argc, char **argv, struct err *err)
-{
 	_cleanup_client_ struct client *client = NULL;
 	_cleanup_buf_ struct buf path = buf_init(KIB(32));
 	const char *status = NULL;
-	json_t *metadata = NULL, *list = NULL;
+	json_t *metadata = NULL;
 	bool json = false;
 	const struct opt opts[] = {
 		{0, "status", "STATUS", "only those that are running, failed, …", .text = &status},
@@ -189,18 +181,13 @@ int cmd_sandbox_list(int argc, char **argv, struct err *err)
 	r = list_path(&path, status, metadata, err);
 	if (r == 0)
 		r = client_new(&client, err);
-	if (r == 0)
-		r = client_json(client, "GET", path.data, NULL, &list, err);
-	if (r == 0)
-		r = print_list(list, json, err);
-	json_decref(list);
-	return r;
+	return r < 0 ? r : list_print(client, path.data, columns, ARRAY_SIZE(columns), json, err);
 }
 
 int cmd_sandbox_get(int argc, char **argv, struct err *err)
 {
 	_cleanup_client_ struct client *client = NULL;
-	_cleanup_free_ char *id = NULL, *path = NULL;
+	_cleanup_free_ char *path = NULL;
 	json_t *answer = NULL;
 	bool json = false;
 	const struct opt opts[] = {OPT_JSON(&json)};
@@ -218,13 +205,9 @@ int cmd_sandbox_get(int argc, char **argv, struct err *err)
 
 	if (r <= 0)
 		return r;
-	r = client_new(&client, err);
+	r = sandbox_reach(argv[0], "", &client, &path, err);
 	if (r == 0)
-		r = sandbox_resolve(client, argv[0], &id, err);
-	if (r < 0)
-		return r;
-	path = sandbox_path(id, "");
-	r = client_json(client, "GET", path, NULL, &answer, err);
+		r = client_json(client, "GET", path, NULL, &answer, err);
 	if (r < 0)
 		return r;
 	if (json)

@@ -6,10 +6,10 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/opts.h"
 #include "cli/sandbox.h"
 #include "cli/sink.h"
-#include "cli/table.h"
 #include "cli/text.h"
 
 enum { CREATE_TIMEOUT_MS = 180 * 1000 };
@@ -40,7 +40,7 @@ static int print_new(json_t *snapshot, bool json, struct err *err)
 int cmd_snapshot_create(int argc, char **argv, struct err *err)
 {
 	_cleanup_client_ struct client *client = NULL;
-	_cleanup_free_ char *id = NULL, *path = NULL;
+	_cleanup_free_ char *path = NULL;
 	struct progress progress = progress_init("taking the snapshot…");
 	struct client_request request = {
 		.method = "POST",
@@ -66,32 +66,12 @@ int cmd_snapshot_create(int argc, char **argv, struct err *err)
 
 	if (r <= 0)
 		return r;
-	r = client_new(&client, err);
-	if (r == 0)
-		r = sandbox_resolve(client, argv[0], &id, err);
+	r = sandbox_reach(argv[0], "/snapshots", &client, &path, err);
 	if (r < 0)
 		return r;
-	path = sandbox_path(id, "/snapshots");
 	request.path = path;
 	r = client_send(client, &request, &answer, err);
 	return r < 0 ? r : print_new(answer, json, err);
-}
-
-static int print_list(const json_t *list, bool json, struct err *err)
-{
-	static const struct table_column columns[] = {
-		{"ID", "id", table_any},
-		{"SANDBOX", "sandbox_id", table_any},
-		{"TEMPLATE", "template", table_any},
-		{"AGE", "created_at", table_age},
-		{"SIZE", "size_bytes", table_size},
-		{"MEMORY", "delta_bytes", table_size},
-	};
-
-	if (json)
-		return client_print_json(list, err);
-	table_print(stdout, table_style_of(stdout), list, columns, ARRAY_SIZE(columns));
-	return 0;
 }
 
 /* A sandbox that is gone has no id that could be completed: it is taken as it is. */
@@ -108,10 +88,17 @@ static char *list_path(struct client *client, const char *sandbox)
 
 int cmd_snapshot_list(int argc, char **argv, struct err *err)
 {
+	static const struct table_column columns[] = {
+		{"ID", "id", table_any},
+		{"SANDBOX", "sandbox_id", table_any},
+		{"TEMPLATE", "template", table_any},
+		{"AGE", "created_at", table_age},
+		{"SIZE", "size_bytes", table_size},
+		{"MEMORY", "delta_bytes", table_size},
+	};
 	_cleanup_client_ struct client *client = NULL;
 	const char *sandbox = NULL;
 	_cleanup_free_ char *path = NULL;
-	json_t *list = NULL;
 	bool json = false;
 	const struct opt opts[] = {
 		{'s', "sandbox", "ID", "only those of this sandbox (its whole id, if it is gone)",
@@ -134,11 +121,7 @@ int cmd_snapshot_list(int argc, char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	path = list_path(client, sandbox);
-	r = client_json(client, "GET", path, NULL, &list, err);
-	if (r == 0)
-		r = print_list(list, json, err);
-	json_decref(list);
-	return r;
+	return list_print(client, path, columns, ARRAY_SIZE(columns), json, err);
 }
 
 /* A failure is told at once, so that the others are still tried. */

@@ -4,28 +4,17 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/opts.h"
-#include "cli/table.h"
 #include "cli/text.h"
 
-static int print_get(const char *path, const struct table_column *columns, size_t n_columns,
+static int print_list(const char *path, const struct table_column *columns, size_t n_columns,
 	bool json, struct err *err)
 {
 	_cleanup_client_ struct client *client = NULL;
-	json_t *answer = NULL;
-	int r;
+	int r = client_new(&client, err);
 
-	r = client_new(&client, err);
-	if (r == 0)
-		r = client_json(client, "GET", path, NULL, &answer, err);
-	if (r < 0)
-		return r;
-	if (json)
-		r = client_print_json(answer, err);
-	else
-		table_print(stdout, table_style_of(stdout), answer, columns, n_columns);
-	json_decref(answer);
-	return r;
+	return r < 0 ? r : list_print(client, path, columns, n_columns, json, err);
 }
 
 int cmd_template_list(int argc, char **argv, struct err *err)
@@ -49,7 +38,7 @@ int cmd_template_list(int argc, char **argv, struct err *err)
 	};
 	int r = opts_parse(&spec, &argc, &argv, err);
 
-	return r <= 0 ? r : print_get("/v1/templates", columns, ARRAY_SIZE(columns), json, err);
+	return r <= 0 ? r : print_list("/v1/templates", columns, ARRAY_SIZE(columns), json, err);
 }
 
 int cmd_template_rm(int argc, char **argv, struct err *err)
@@ -115,5 +104,5 @@ int cmd_engines(int argc, char **argv, struct err *err)
 	};
 	int r = opts_parse(&spec, &argc, &argv, err);
 
-	return r <= 0 ? r : print_get("/v1/engines", columns, ARRAY_SIZE(columns), json, err);
+	return r <= 0 ? r : print_list("/v1/engines", columns, ARRAY_SIZE(columns), json, err);
 }

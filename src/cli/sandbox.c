@@ -138,6 +138,22 @@ int sandbox_resolve(struct client *client, const char *prefix, char **ret, struc
 	return resolve(client, &sandboxes, prefix, ret, err);
 }
 
+int sandbox_reach(const char *prefix, const char *suffix, struct client **ret, char **ret_path,
+	struct err *err)
+{
+	_cleanup_client_ struct client *client = NULL;
+	_cleanup_free_ char *id = NULL;
+	int r = client_new(&client, err);
+
+	if (r == 0)
+		r = sandbox_resolve(client, prefix, &id, err);
+	if (r < 0)
+		return r;
+	*ret_path = sandbox_path(id, suffix);
+	*ret = steal_ptr(&client);
+	return 0;
+}
+
 int snapshot_resolve(struct client *client, const char *prefix, char **ret, struct err *err)
 {
 	return resolve(client, &snapshots, prefix, ret, err);

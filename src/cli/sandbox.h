@@ -22,7 +22,11 @@ char *sandbox_path(const char *id, const char *suffix);
 /* The one sandbox whose id is, or begins with, `prefix`: *ret is to be freed. */
 int sandbox_resolve(struct client *client, const char *prefix, char **ret, struct err *err);
 
-/* The pure part of it: `list` is the answer of GET /v1/sandboxes, *ret is borrowed from it. */
+/* A client, and "/v1/sandboxes/<id><suffix>" of that sandbox; both are to be freed. */
+int sandbox_reach(const char *prefix, const char *suffix, struct client **ret, char **ret_path,
+	struct err *err);
+
+/* The pure part of sandbox_resolve(): `list` is the answer of GET /v1/sandboxes, *ret is borrowed from it. */
 int sandbox_match(const json_t *list, const char *prefix, const char **ret, struct err *err);
 
 /* The same for snapshots. */

@@ -16,9 +16,6 @@
 #include "base/log.h"
 #include "core/core_internal.h"
 
-/* When a keeper looks again at a sandbox that somebody else was busy with. */
-enum { BUSY_LOOK_MS = 1000 };
-
 void core_wake_keeper(struct core *core)
 {
 	pthread_mutex_lock(&core->lock);

@@ -368,16 +368,12 @@ static int err_no_machine(struct err *err)
 	return err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN, "the sandbox's machine has ended");
 }
 
-/*
- * After it stood still: its clock is behind. The keeper may have missed the machine's end meanwhile, and may find it at any
- * time from now on: so the link is used with a reference.
- */
+/* After it stood still: its clock is behind. The keeper may find the machine's end meanwhile: so the link is used with a reference. */
 static void go_on(struct sandbox *sb)
 {
 	struct link *link;
 	struct err err;
 
-	core_wake_keeper(sb->core);
 	pthread_mutex_lock(&sb->lock);
 	link = sb->link ? link_ref(sb->link) : NULL;
 	pthread_mutex_unlock(&sb->lock);
@@ -434,7 +430,6 @@ int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *
 	if (r == 0)
 		(void)sandbox_set_state(sb, SANDBOX_PAUSED); /* or FAILED meanwhile */
 	pthread_mutex_unlock(&sb->teardown);
-	core_wake_keeper(sb->core);
 	return r;
 }
 
@@ -449,8 +444,6 @@ int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err
 	pthread_mutex_unlock(&sb->teardown);
 	if (r == 0)
 		go_on(sb);
-	else
-		core_wake_keeper(sb->core);
 	return r;
 }
 
@@ -595,7 +588,7 @@ int64_t sandbox_check_end(struct sandbox *sb, const struct engine_ops *ops)
 	bool over = false;
 
 	if (pthread_mutex_trylock(&sb->teardown) != 0)
-		return INT64_MAX; /* it is being taken apart already */
+		return clock_mono_ms() + BUSY_LOOK_MS;
 	if (sb->vm && atomic_load(&sb->ended)) {
 		explain_end(sb, ops, why, sizeof(why));
 		over = true;

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "core/core_internal.h"
 
@@ -169,6 +170,7 @@ json_t *sandbox_network(struct sandbox *sb, json_t **ret_counters)
 		pthread_mutex_lock(&sb->teardown);
 		if (sb->egress)
 			(void)egress_stats(sb->egress, ret_counters, NULL);
+		fault_point("network.counted");
 		pthread_mutex_unlock(&sb->teardown);
 		pthread_mutex_unlock(&sb->op);
 	}

@@ -138,6 +138,8 @@ bool sandbox_has_network(struct sandbox *sb);
 const json_t *sandbox_packages(struct sandbox *sb);
 /* Starts the helper anew when it has ended. Returns when to look again, as sandbox_check_end(). */
 int64_t sandbox_check_network(struct sandbox *sb);
+/* When a keeper looks again at what somebody else was busy with. */
+enum { BUSY_LOOK_MS = 1000 };
 
 /* It is used now. */
 void sandbox_touch(struct sandbox *sb);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Model Context Protocol over HTTP (docs/mcp.md): messages in, answers out. One message a request; nothing is kept from one
- * to the next but the sandbox of a session (mcp_call.h).
+ * to the next but the sandbox of a session (mcp_call.h), and that one has ended.
  *
  * Of what can go wrong, HTTP tells what is wrong with the request and the protocol what is wrong with the message; what a tool
  * could not do is its result, for the model to read.
@@ -14,6 +14,7 @@
 #include "http/mcp_call.h"
 #include "http/mcp_calls.h"
 #include "http/mcp_run.h"
+#include "http/mcp_sessions.h"
 #include "http/origin.h"
 #include "http/session_id.h"
 #include "mcp/methods.h"
@@ -188,8 +189,13 @@ int h_mcp(struct http_req *req, struct http_resp *resp, struct err *err)
 	};
 	struct mcp_call call = {.req = req};
 	struct mcp_answer refusal;
-	int r;
+	const char *session;
+	int r = mcp_session(req, &session, err);
 
+	if (r == 0 && session)
+		r = mcp_sessions_check(req->mcp_sessions, session, err);
+	if (r < 0)
+		return r;
 	if (mcp_message_read(body->data ? body->data : "", body->len, &headers, &call.message,
 		    &refusal) < 0)
 		return answer(resp, refusal.status, refusal.body, err);

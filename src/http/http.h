@@ -31,6 +31,7 @@ enum {
 
 struct MHD_Connection;
 struct mcp_calls;
+struct mcp_sessions;
 
 /* What a buffered answer holds at most; more is cut and said so. */
 struct http_limits {
@@ -50,6 +51,7 @@ struct http_req {
 	const struct http_limits *limits;      /* borrowed */
 	const struct preview_key *preview_key; /* borrowed */
 	struct mcp_calls *mcp_calls;           /* borrowed */
+	struct mcp_sessions *mcp_sessions;     /* borrowed */
 	const char *method;
 	char *target;       /* owned; as it came */
 	struct buf headers; /* all of them, well-formed */

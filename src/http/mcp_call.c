@@ -11,6 +11,7 @@
 #include "http/fs_target.h"
 #include "http/handlers.h"
 #include "http/json_in.h"
+#include "http/mcp_sessions.h"
 
 enum {
 	KEY_SIZE = LIMIT_MCP_SESSION_BYTES + 32,
@@ -59,9 +60,11 @@ static const char *key_of(char dst[KEY_SIZE], const char *session)
 
 int mcp_session_end(struct http_req *req, const char *session, struct err *err)
 {
+	_cleanup_sandbox_ struct sandbox *sb = NULL;
 	char key[KEY_SIZE];
-	_cleanup_sandbox_ struct sandbox *sb = core_find_by_key(req->core, key_of(key, session));
 
+	mcp_sessions_end(req->mcp_sessions, session);
+	sb = core_find_by_key(req->core, key_of(key, session));
 	return sb ? core_delete(req->core, sb, err) : 0;
 }
 
@@ -89,9 +92,22 @@ static int make_sandbox(struct mcp_call *c, const char *key, struct sandbox **re
 	return r;
 }
 
+static int find_or_make(struct mcp_call *c, const char *key, struct sandbox **ret, struct err *err)
+{
+	_cleanup_sandbox_ struct sandbox *sb = core_find_by_key(c->req->core, key);
+	int r;
+
+	if (sb && !is_over(sb)) {
+		*ret = steal_ptr(&sb);
+		return 0;
+	}
+	r = sb ? core_delete(c->req->core, sb, err) : 0; /* its key is free then */
+	return r < 0 ? r : make_sandbox(c, key, ret, err);
+}
+
 static int session_sandbox(struct mcp_call *c, struct sandbox **ret, struct err *err)
 {
-	_cleanup_sandbox_ struct sandbox *sb = NULL;
+	struct mcp_hold hold;
 	const char *session;
 	char key[KEY_SIZE];
 	int r = mcp_session(c->req, &session, err);
@@ -100,13 +116,12 @@ static int session_sandbox(struct mcp_call *c, struct sandbox **ret, struct err 
 		return r;
 	if (!session)
 		return make_sandbox(c, NULL, ret, err);
-	sb = core_find_by_key(c->req->core, key_of(key, session));
-	if (sb && !is_over(sb)) {
-		*ret = steal_ptr(&sb);
-		return 0;
-	}
-	r = sb ? core_delete(c->req->core, sb, err) : 0; /* its key is free then */
-	return r < 0 ? r : make_sandbox(c, key, ret, err);
+	r = mcp_sessions_hold(c->req->mcp_sessions, &hold, session, err);
+	if (r < 0)
+		return r;
+	r = find_or_make(c, key_of(key, session), ret, err);
+	mcp_sessions_leave(c->req->mcp_sessions, &hold);
+	return r;
 }
 
 int mcp_call_sandbox(struct mcp_call *c, struct err *err)

@@ -4,7 +4,7 @@
  *
  * Where a call goes: at the endpoint of a sandbox to that one, else where `sandbox_id` says, else to the sandbox of the
  * client's session, which is made by the first call; without a session to a new one. A session is no more than a name: its
- * sandbox is the one that was created with the idempotency key of that name, so nothing is kept here.
+ * sandbox is the one that was created with the idempotency key of that name; only that it has ended is kept (mcp_sessions.h).
  */
 #pragma once
 
@@ -40,5 +40,5 @@ json_t *mcp_call_answer(struct mcp_call *c, struct mcp_content *content);
 
 /* The name of the client's session, or NULL. ERR_INVALID. */
 int mcp_session(const struct http_req *req, const char **ret, struct err *err);
-/* Ends a session and its sandbox, if there is one. */
+/* Ends a session and its sandbox, if there is one: for good. */
 int mcp_session_end(struct http_req *req, const char *session, struct err *err);

@@ -39,6 +39,7 @@
 #include "http/json_in.h"
 #include "http/listen.h"
 #include "http/mcp_calls.h"
+#include "http/mcp_sessions.h"
 #include "http/proxied.h"
 #include "http/route.h"
 #include "http/upgrades.h"
@@ -68,6 +69,7 @@ struct http_server {
 	struct http_stats stats;
 	struct upgrades upgrades;
 	struct mcp_calls mcp_calls;
+	struct mcp_sessions mcp_sessions;
 	char address[HTTP_ADDRESS_SIZE];
 };
 
@@ -422,6 +424,7 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *co
 	x->req.preview_key = server->preview_key;
 	x->req.stats = &server->stats;
 	x->req.mcp_calls = &server->mcp_calls;
+	x->req.mcp_sessions = &server->mcp_sessions;
 	x->req.conn = conn;
 	x->req.target = xstrdup(target);
 	x->req.headers = buf_init(CONNECTION_BYTES);
@@ -509,6 +512,7 @@ int http_server_start(const char *listen, struct core *core, struct auth *auth,
 	server->preview_key = preview_key;
 	upgrades_init(&server->upgrades);
 	mcp_calls_init(&server->mcp_calls);
+	mcp_sessions_init(&server->mcp_sessions);
 	MHD_set_panic_func(on_panic, NULL);
 	server->mhd =
 		MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
@@ -540,6 +544,7 @@ struct http_server *http_server_stop(struct http_server *server)
 	upgrades_stop(&server->upgrades);
 	MHD_stop_daemon(server->mhd);
 	upgrades_done(&server->upgrades);
+	mcp_sessions_done(&server->mcp_sessions);
 	mcp_calls_done(&server->mcp_calls);
 	free(server);
 	return NULL;

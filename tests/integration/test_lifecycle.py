@@ -387,6 +387,29 @@ def test_others_do_not_wait_for_one_that_is_busy_when_it_expires(make_daemon: Ma
     d.check_clean()
 
 
+def test_a_death_is_found_that_came_when_somebody_was_busy(make_daemon: MakeDaemon, tmp_path: Path) -> None:
+    if not has_fault_points():
+        pytest.skip("the program was built without -Dfaults=true")
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    d = make_daemon(env={"PANDASTACK_FAULT": f"network.counted={held}"}).wait_ready()
+    s = d.api.create("base", network={"egress": "none"})  # nor has it a helper whose end is heard of
+    mark = d.mark()
+    with ThreadPoolExecutor(1) as pool:
+        operation = pool.submit(s.api.request, "GET", f"{s.path}/network")
+        with held.open("wb"):
+            held.unlink()
+            os.kill(d.vm_of(s.id), signal.SIGKILL)
+            with others(d, d.api.create):
+                pass
+            assert not operation.done()
+    assert operation.result().status_code == 200
+    d.wait_log("sandbox failed", since=mark, sandbox=s.id, seconds=10)
+    s.discard()
+    d.stop()
+    d.check_clean()
+
+
 @pytest.mark.parametrize("point", ["hibernate.ended", "wake.restored"])
 def test_one_expires_that_changed_when_the_keeper_looked(point: str, make_daemon: MakeDaemon, tmp_path: Path) -> None:
     """It does not look at one that is being hibernated or woken; both lead to one that is hibernated."""

@@ -13,6 +13,7 @@ import subprocess
 import threading
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -271,6 +272,31 @@ def test_a_session_from_its_beginning_to_its_end(api: Api) -> None:
     assert raw.ok("run_code", code="x")["sandbox_id"] == sandbox
     for _ in range(2):
         assert api.request("DELETE", "/mcp", headers={"Mcp-Session-Id": session}).status_code == 204
+        assert api.ids() == before
+    late = {
+        "jsonrpc": "2.0",
+        "id": 9,
+        "method": "tools/call",
+        "params": {"name": "run_command", "arguments": {"command": "true"}},
+    }
+    for body in (late, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}):
+        response = raw.post(body)
+        assert (response.status_code, response.json()["code"]) == (404, "session.not_found")
+        assert "initialize" in response.json()["error"]
+    assert api.ids() == before, "a call behind the end makes nothing"
+
+
+def test_a_session_ends_while_its_first_calls_make_its_sandbox(api: Api) -> None:
+    before = api.ids()
+    for i in range(8):
+        raw = Raw(api, session=f"short-{i}")
+        with ThreadPoolExecutor(5) as pool:
+            calls = [pool.submit(raw.tool, "run_command", command="true") for _ in range(2 * (i % 2) + 1)]
+            end = pool.submit(api.request, "DELETE", "/mcp", headers=raw.headers)
+            assert end.result().status_code == 204
+            assert api.ids() == before
+            for call in calls:
+                assert call.exception() is None or "session.not_found" in str(call.exception())
         assert api.ids() == before
 
 

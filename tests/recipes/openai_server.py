@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that speaks OpenAI's chat protocol on a loopback port, for agents that have no fake model of their own.
+"""A model that speaks OpenAI's protocols on a loopback port, for agents that have no fake model of their own.
 
-It says what its script has, one answer after the other, and keeps what it was asked. Without a script it fails.
+It says what its script has, one answer after the other, and keeps what it was asked. Without a script it fails. Chat
+completions are answered whole, the Responses API as a stream.
 """
 
 from __future__ import annotations
@@ -28,6 +29,25 @@ def call(name: str, **args: Any) -> Json:
     function = {"name": name, "arguments": json.dumps(args)}
     calls = [{"id": f"call-{next(_ids)}", "type": "function", "function": function}]
     return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def _events(message: Json) -> Iterator[Json]:
+    """A message as the Responses API streams it."""
+    yield {"type": "response.created", "response": {"id": "r", "created_at": 0, "model": "scripted"}}
+    if message.get("tool_calls"):
+        items = [
+            {"type": "function_call", "id": c["id"], "call_id": c["id"], "status": "completed", **c["function"]}
+            for c in message["tool_calls"]
+        ]
+    else:
+        items = [{"type": "message", "id": "m", "role": "assistant", "content": []}]
+    for i, item in enumerate(items):
+        yield {"type": "response.output_item.added", "output_index": i, "item": {**item, "arguments": ""}}
+        if item["type"] == "message":
+            yield {"type": "response.output_text.delta", "item_id": "m", "delta": message["content"]}
+        yield {"type": "response.output_item.done", "output_index": i, "item": item}
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    yield {"type": "response.completed", "response": {"usage": usage}}
 
 
 class ScriptedServer(ThreadingHTTPServer):
@@ -72,9 +92,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         status, answer = self.server.answer(request)
-        body = json.dumps(answer).encode()
+        kind, body = "application/json", json.dumps(answer).encode()
+        if status == 200 and self.path.endswith("/responses"):
+            events = _events(answer["choices"][0]["message"])
+            kind, body = "text/event-stream", b"".join(b"data: %s\n\n" % json.dumps(e).encode() for e in events)
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -36,10 +36,12 @@ class AsyncFollower(Generic[T]):
 
     As a context manager it listens from the beginning of the block on, and its connection is closed at the end:
 
-        async with sandbox.follow_logs() as lines:
-            async for line in lines:
-                if "ready" in line:
-                    break
+    ```python
+    async with sandbox.follow_logs() as lines:
+        async for line in lines:
+            if "ready" in line:
+                break
+    ```
     """
 
     def __init__(self, client: AsyncClient, path: str, take: Callable[[Event], T], params: Json) -> None:

@@ -37,10 +37,12 @@ class Follower(Generic[T]):
 
     As a context manager it listens from the beginning of the block on, and its connection is closed at the end:
 
-        with sandbox.follow_logs() as lines:
-            for line in lines:
-                if "ready" in line:
-                    break
+    ```python
+    with sandbox.follow_logs() as lines:
+        for line in lines:
+            if "ready" in line:
+                break
+    ```
     """
 
     def __init__(self, client: Client, path: str, take: Callable[[Event], T], params: Json) -> None:

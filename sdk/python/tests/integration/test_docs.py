@@ -1,42 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code in the docs runs, and prints what they say."""
+"""The Python in the docs runs, and prints what they say; tests/integration/test_docs.py sees to the rest of them."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from harness import Daemon
+from harness.docs import blocks, pages
 
-REPO = Path(__file__).resolve().parents[4]
-# What is no Python, and is done before: the daemon's fixture starts it, the package was installed to run this.
-SHELL = {"build/pandastack serve\n", "pip install ./sdk/python\n"}
-GUIDE = sorted(str(page.relative_to(REPO)) for page in (REPO / "docs/guide").glob("*.md"))
-
-
-def blocks(page: str) -> list[tuple[str, str]]:
-    """Language and text of each block of code."""
-    return re.findall(r"^```(\w*)\n(.*?)^```$", (REPO / page).read_text(), re.MULTILINE | re.DOTALL)
+# Signatures, and what is run in a sandbox.
+OTHERS = {"docs/reference-python.md", "docs/charts.md"}
 
 
-@pytest.mark.parametrize("page", ["docs/sdk-python.md", "sdk/python/README.md", "README.md", *GUIDE])
+@pytest.mark.parametrize("page", [page for page in pages("python") if page not in OTHERS])
 def test_docs(page: str, environment: dict[str, str], daemon: Daemon, tmp_path: Path) -> None:
     """A page is one program, which says where each block of it ends."""
     program = ""
     wanted: list[str | None] = []
     last = ""
-    for language, text in blocks(page):
-        if language == "python":
-            program += f"{text}print('\\0', end='', flush=True)\n"
+    for block in blocks(page):
+        if block.language == "python":
+            program += f"{block.text}print('\\0', end='', flush=True)\n"
             wanted.append(None)
-        elif language == "text" and last == "python":
-            wanted[-1] = text
-        else:
-            assert language or text in SHELL or page in ("README.md", *GUIDE)
-        last = language
+        elif block.language == "text" and last == "python":
+            wanted[-1] = block.text
+        last = block.language
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=250
     )
