@@ -111,6 +111,6 @@ def test_nothing_is_lost(api: Api, stop: Callable[[Sandbox], None]) -> None:
                 assert lines.pop() == "end"
             assert lines == [str(i + 1) for i in range(len(lines))]
         assert s.output("echo on") == "on\n"
-        assert int(kernel.text("i")) > 0
+        assert kernel.text("1 + 1" if may_end else "i > 0") == ("2" if may_end else "True")
     finally:
         s.discard()
