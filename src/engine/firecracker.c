@@ -258,6 +258,15 @@ static int shake_hands(struct vm *vm, int fd)
 	return n > 3 && memcmp(answer, "OK ", 3) == 0 ? 0 : -EPROTO;
 }
 
+/* A connection to the agent. */
+static int connect_agent(struct vm *vm, int dir_fd)
+{
+	_cleanup_close_ int fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
+	int r = fd < 0 ? fd : shake_hands(vm, fd);
+
+	return r < 0 ? r : steal_fd(&fd);
+}
+
 /*
  * Twice, and the second one counts: after a stop the guest's first interrupt brings both the connection and the news that the device
  * was reset. It accepts, and then ends what is connected (before 1.16, which holds back connections until the news has been heard).
@@ -265,20 +274,14 @@ static int shake_hands(struct vm *vm, int fd)
 static int fc_relink(struct vm *vm, struct err *err)
 {
 	_cleanup_close_ int dir_fd = open_dir(vm, err), first_fd = -1, fd = -1;
-	int r;
 
 	if (dir_fd < 0)
 		return dir_fd;
-	r = first_fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
-	if (r >= 0)
-		r = shake_hands(vm, first_fd);
-	if (r == 0)
-		r = fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
-	if (r >= 0)
-		r = shake_hands(vm, fd);
-	if (r < 0)
-		return err_set(err, ERR_ENGINE, r == -ECONNREFUSED ? -EPIPE : r,
-			"can't reach the machine's vsock: %s", strerror(-r));
+	first_fd = connect_agent(vm, dir_fd);
+	fd = first_fd < 0 ? first_fd : connect_agent(vm, dir_fd);
+	if (fd < 0)
+		return err_set(err, ERR_ENGINE, fd == -ECONNREFUSED ? -EPIPE : fd,
+			"can't reach the machine's vsock: %s", strerror(-fd));
 	cleanup_close(&vm->link_fd);
 	vm->link_fd = steal_fd(&fd);
 	return 0;
