@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,6 +71,17 @@ def make_daemon(program: Path, tmp_path: Path) -> Iterator[Callable[..., Daemon]
             d.dispose()
     for d in made:
         assert not d.strays, "the daemon wrote what is no log record:\n" + "\n".join(d.strays)
+
+
+@pytest.fixture(scope="session")
+def own_address() -> str:
+    """An address of this machine that is not its loopback's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try:
+            s.connect(("203.0.113.1", 9))  # sends nothing
+        except OSError:
+            pytest.skip("this machine has no address but its loopback's")
+        return str(s.getsockname()[0])
 
 
 @pytest.fixture

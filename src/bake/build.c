@@ -453,6 +453,8 @@ static int compute_digests(struct build *b, const char *base_root_version, struc
 	digest_text(&all, b->engine.version);
 	digest_text(&all, accel_name(b->engine.accel));
 	digest_text(&all, b->ops->cpu_models[b->engine.accel]);
+	for (size_t i = 0; i < ARRAY_SIZE(b->engine.lacks) && b->engine.lacks[i]; i++)
+		digest_text(&all, b->engine.lacks[i]);
 	r = digest_tree(&all, b->share.agent, err);
 	if (r == 0 && b->def->kernel)
 		r = digest_tree(&all, b->share.runtime, err);

@@ -20,7 +20,7 @@ enum { TEMPLATE_NAME_MAX = 63 };
 
 /* The format of manifests and of what lies beside them, and what bakes them: a template of another
  * format is refused with the advice to build it again. */
-enum { TEMPLATE_FORMAT = 4 };
+enum { TEMPLATE_FORMAT = 5 };
 
 /* clang-format off: it takes the word for C++'s. */
 struct template

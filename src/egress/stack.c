@@ -60,9 +60,10 @@ static bool push_frame(struct stack *s, const void *frame, size_t len)
 {
 	if (send(s->fd, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return true;
-	if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
+	if (errno == EAGAIN || errno == EWOULDBLOCK)
 		return false;
-	s->broken = errno != EMSGSIZE && errno != EINTR;
+	/* ENOBUFS: the queue of a card whose guest takes nothing is full, and poll(2) does not say when it is not. */
+	s->broken = errno != EMSGSIZE && errno != EINTR && errno != ENOBUFS;
 	return true;
 }
 

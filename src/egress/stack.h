@@ -32,7 +32,7 @@ struct stack_stats {
 
 struct stack;
 
-/* `fd` is taken: a connected socket of datagrams, non-blocking. host_calls_start() has been called. */
+/* `fd` is taken: a socket of datagrams, connected or bound to the card, non-blocking. host_calls_start() has been called. */
 int stack_new(int fd, struct stack **ret, struct err *err);
 struct stack *stack_free(struct stack *s);
 

@@ -131,7 +131,7 @@ int fc_api_call(int dir_fd, const char *method, const char *path, json_t *body, 
 {
 	CLEANUP(fc_answer_done) struct fc_answer answer = {0};
 	int64_t deadline = clock_mono_ms() + timeout_ms;
-	_cleanup_close_ int fd = unix_connect(dir_fd, "api.sock", SOCK_STREAM);
+	_cleanup_close_ int fd = unix_connect(dir_fd, "run/api.sock", SOCK_STREAM);
 	int r = fd < 0 ? fd : send_request(fd, method, path, body);
 
 	json_decref(body);

@@ -5,8 +5,8 @@
  * Theory of operation
  * -------------------
  * A machine is one Firecracker process that works in the vm's folder. All that it opens there it knows by relative names (its disks,
- * `link.sock`), so that a restored clone finds its own; the shared base disk is a symbolic link there. It is driven over
- * its API, `api.sock`, one request after the other. That it listens there it says in its log, a pipe that we read.
+ * `run/link.sock`), so that a restored clone finds its own; the shared base disk is a symbolic link there. It is driven over
+ * its API, `run/api.sock`, one request after the other. That it listens there it says in its log, a fifo that we read.
  *
  * The bake lets Firecracker write its whole memory to a file. Every sandbox has Firecracker map that file privately,
  * and pages that differ are put into the process before the vCPUs run, as with qemu; they are found in the same way, too.
@@ -21,9 +21,14 @@
  *
  * The console is a fifo, `console`. Firecracker writes to it without waiting; what nobody reads is lost.
  *
- * There is no network card: a card needs a TAP device, and that takes root. Sandboxes run with egress `none`.
+ * It is started by pandastack-jail (src/jail), as the program of a process that sees its folder, the files of its template that it
+ * needs, and no network but its card's; it may write to its disk, and in `run`. Firecracker may be taken over by its guest: what is
+ * found in `run` is input, links there are not followed, and the state of its devices is copied from there and to us.
  *
- * Firecracker's own seccomp filters are on. Its process is an ordinary child of ours, without the jailer: see docs/engines.md.
+ * The network card is a TAP that the jail has made, and the process holds a packet socket on it for us (jail/card.h). Where the host
+ * permits none, a template is baked without, and sandboxes run with egress `none`; the bake leaves an empty file, `card`, of one with.
+ *
+ * Firecracker's own seccomp filters are on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +36,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -47,17 +53,21 @@
 #include "engine/unix_socket.h"
 #include "engine/vm_folder.h"
 #include "engine/why_dead.h"
+#include "proto/guest_net.h"
 #include "proto/guest_vsock.h"
+#include "proto/jail_card.h"
 
 enum {
 	API_TIMEOUT_MS = 30000,
 	START_TIMEOUT_MS = 20000, /* until it listens */
 	BOOT_TIMEOUT_MS = 60000,  /* until the agent knocks */
 	CONNECT_TIMEOUT_MS = 10000,
-	LOG_READS_MAX = 64,       /* more than a pipe holds */
+	LOG_READS_MAX = 64,       /* more than a fifo holds */
 	LOG_BYTES = 4096,         /* of what it said last */
 	MEMORY_MAX_MIB = 3 << 10, /* one region; above it a second one begins behind the devices */
 	ANSWER_BYTES = 32,        /* "OK 1073741824\n" */
+	DEVICES_MAX = 16 << 20,   /* a device state takes 0.1 MB */
+	ARGS_MAX = 32,
 };
 
 /* Descriptors of its process. */
@@ -65,7 +75,6 @@ enum {
 	FD_STDIN,
 	FD_STDOUT,
 	FD_STDERR,
-	FD_LOG,
 	_FD_MAX,
 };
 
@@ -164,12 +173,19 @@ static struct vm *new_vm(const char *dir, enum accel accel)
 /* What a machine that was hibernated has left goes, and the link to the base is made. */
 static int prepare_folder(const struct vm_spec *spec, int dir_fd, struct err *err)
 {
-	static const char *const left[] = {"api.sock", "link.sock", "console", "base.ext4"};
+	static const char *const left[] = {"console", "base.ext4", "devices"};
 	_cleanup_free_ char *base = fs_join(spec->image->dir, "rootfs.ext4");
+	_cleanup_free_ char *run = fs_join(spec->dir, "run");
+	int r = fs_remove_tree(run, err);
 
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(left); i++)
 		(void)unlinkat(dir_fd, left[i], 0); /* as a rule there is none */
-	if (symlinkat(base, dir_fd, "base.ext4") < 0 || mkfifoat(dir_fd, "console", 0600) < 0)
+	if (symlinkat(base, dir_fd, "base.ext4") < 0 || mkfifoat(dir_fd, "console", 0600) < 0 ||
+		mkdirat(dir_fd, "run", 0700) < 0 || mkfifoat(dir_fd, "run/log", 0600) < 0 ||
+		/* The folder becomes the machine's, and only there it is anybody's. */
+		fchmodat(dir_fd, "run/log", 0666, 0) < 0)
 		return err_set_errno(err, -errno, "can't prepare %s", spec->dir);
 	return 0;
 }
@@ -183,36 +199,88 @@ static int open_console(struct vm *vm, int dir_fd, struct err *err)
 
 static int open_fds(struct vm *vm, int dir_fd, int fds[_FD_MAX], struct err *err)
 {
-	int log_fds[2];
 	int r = open_console(vm, dir_fd, err);
 
 	if (r < 0)
 		return r;
 	fds[FD_STDOUT] = openat(dir_fd, "console", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fds[FD_STDOUT] < 0 || pipe2(log_fds, O_CLOEXEC | O_NONBLOCK) < 0)
-		return err_set_errno(err, -errno, "can't make a pipe");
-	fc_of(vm)->log_fd = log_fds[0];
-	fds[FD_STDERR] = fds[FD_LOG] = log_fds[1];
-	return 0;
+	fc_of(vm)->log_fd = openat(dir_fd, "run/log", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	fds[FD_STDERR] = openat(dir_fd, "run/log", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	return fds[FD_STDOUT] < 0 || fds[FD_STDERR] < 0
+		? err_set_errno(err, -errno, "can't open a fifo")
+		: 0;
+}
+
+/* The memory that the machine stands on: a captured state may have all of it. */
+static char *memory_of(const struct vm_spec *spec, bool *ret_own)
+{
+	_cleanup_free_ char *own = spec->state_dir ? fs_join(spec->state_dir, "memory") : NULL;
+
+	*ret_own = own && access(own, F_OK) == 0;
+	return *ret_own ? steal_ptr(&own) : fs_join(spec->image->dir, "memory");
+}
+
+/* Whether the machine has a card; a template that was baked where there could be none is good only for such a host. */
+static int find_card(const struct vm_spec *spec, bool *ret, struct err *err)
+{
+	_cleanup_free_ char *mark = fs_join(spec->image->dir, "card");
+	char why[256];
+
+	*ret = access(mark, F_OK) == 0;
+	if (*ret || !firecracker_may_have_card(why, sizeof(why)))
+		return 0;
+	if (!spec->cold)
+		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
+			"the template was baked where machines could have no network, and here they can: "
+			"run `pandastack template build` for it once more");
+	*ret = true;
+	return fs_write_atomic(mark, "", 0, 0644, err);
+}
+
+/* The jail's arguments, and Firecracker's behind them. */
+static int spawn_jailed(struct vm *vm, const struct vm_spec *spec, const int fds[_FD_MAX],
+	struct err *err)
+{
+	bool card, has_own;
+	_cleanup_free_ char *jail = firecracker_jail(), *memory = memory_of(spec, &has_own);
+	_cleanup_free_ char *base = fs_join(spec->image->dir, "rootfs.ext4");
+	const char *argv[ARGS_MAX] = {jail, "--write", "scratch.ext4", "--write", "run", "--read",
+		base};
+	/* The names are the same in each folder: nothing of one machine's shows in another's state. */
+	static const char *const firecracker[] = {FIRECRACKER_PROGRAM, "--api-sock", "run/api.sock",
+		"--id", "pandastack", "--log-path", "run/log", "--level", "Info"};
+	const struct spawn sp = {.argv = argv,
+		.cwd = spec->dir,
+		.fds = {fds[FD_STDIN], fds[FD_STDOUT], fds[FD_STDERR]},
+		.n_fds = _FD_MAX,
+		.new_session = true};
+	size_t n = 7;
+	int r = find_card(spec, &card, err);
+
+	if (r < 0)
+		return r;
+	if (card)
+		argv[n++] = "--card";
+	/* A bake writes to its template's folder, which is ours, and its guest is trusted. */
+	argv[n++] = spec->cold ? "--write" : "--own-ids";
+	argv[n++] = spec->cold ? spec->image->dir : "--read";
+	if (!spec->cold)
+		argv[n++] = memory;
+	memcpy(argv + n, firecracker, sizeof(firecracker));
+	return spawn_start(&sp, &vm->pid, &vm->pidfd, err);
 }
 
 static int spawn(struct vm *vm, const struct vm_spec *spec, int dir_fd, struct err *err)
 {
-	/* The names are the same in each folder: nothing of one machine's shows in another's state. */
-	static const char *const argv[] = {FIRECRACKER_PROGRAM, "--api-sock", "api.sock", "--id",
-		"pandastack", "--log-path", "/proc/self/fd/3", "--level", "Info", NULL};
-	struct spawn sp = {.argv = argv, .cwd = spec->dir, .n_fds = _FD_MAX, .new_session = true};
-	int r;
+	int fds[_FD_MAX] = {-1, -1, -1};
+	int r = prepare_folder(spec, dir_fd, err);
 
-	for (int i = 0; i < _FD_MAX; i++)
-		sp.fds[i] = -1;
-	r = prepare_folder(spec, dir_fd, err);
 	if (r == 0)
-		r = open_fds(vm, dir_fd, sp.fds, err);
+		r = open_fds(vm, dir_fd, fds, err);
 	if (r == 0)
-		r = spawn_start(&sp, &vm->pid, &vm->pidfd, err);
-	cleanup_close(&sp.fds[FD_STDOUT]);
-	cleanup_close(&sp.fds[FD_LOG]); /* FD_STDERR is the same */
+		r = spawn_jailed(vm, spec, fds, err);
+	cleanup_close(&fds[FD_STDOUT]);
+	cleanup_close(&fds[FD_STDERR]);
 	if (r < 0)
 		return r;
 	vm->is_child = true;
@@ -261,7 +329,7 @@ static int shake_hands(struct vm *vm, int fd)
 /* A connection to the agent. */
 static int connect_agent(struct vm *vm, int dir_fd)
 {
-	_cleanup_close_ int fd = unix_connect(dir_fd, "link.sock", SOCK_STREAM);
+	_cleanup_close_ int fd = unix_connect(dir_fd, "run/link.sock", SOCK_STREAM);
 	int r = fd < 0 ? fd : shake_hands(vm, fd);
 
 	return r < 0 ? r : steal_fd(&fd);
@@ -291,13 +359,15 @@ static int fc_relink(struct vm *vm, struct err *err)
 
 struct request {
 	const char *path;
-	json_t *body; /* owned */
+	json_t *body; /* owned; NULL: it is not made */
 };
 
 static int configure(struct vm *vm, const struct vm_spec *spec, struct err *err)
 {
 	const struct machine_image *image = spec->image;
 	_cleanup_free_ char *initrd = fs_join(image->dir, "initrd");
+	_cleanup_free_ char *mark = fs_join(image->dir, "card");
+	bool card = access(mark, F_OK) == 0;
 	const struct request requests[] = {
 		{"/machine-config",
 			json_pack("{s:I, s:I}", "vcpu_count", (json_int_t)image->cpus,
@@ -313,14 +383,18 @@ static int configure(struct vm *vm, const struct vm_spec *spec, struct err *err)
 				"scratch.ext4", "is_root_device", 0, "is_read_only", 0)},
 		{"/vsock",
 			json_pack("{s:i, s:s}", "guest_cid", GUEST_VSOCK_CID, "uds_path",
-				"link.sock")},
+				"run/link.sock")},
+		{"/network-interfaces/eth0",
+			card ? json_pack("{s:s, s:s, s:s}", "iface_id", "eth0", "guest_mac",
+				       GUEST_NET_MAC_TEXT, "host_dev_name", JAIL_CARD_NAME)
+			     : NULL},
 		{"/entropy", json_object()},
 		{"/actions", json_pack("{s:s}", "action_type", "InstanceStart")},
 	};
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
-		if (r == 0)
+		if (r == 0 && requests[i].body)
 			r = call(vm, "PUT", requests[i].path, requests[i].body, err);
 		else
 			json_decref(requests[i].body);
@@ -341,8 +415,7 @@ static int boot(struct vm *vm, const struct vm_spec *spec, int dir_fd, struct er
 		return err_set(err, ERR_UNSUPPORTED, -ENOSYS,
 			"firecracker: machines of more than %d MB are not supported",
 			MEMORY_MAX_MIB);
-	(void)snprintf(name, sizeof(name), "link.sock_%d", HOST_VSOCK_PORT);
-	(void)unlinkat(dir_fd, name, 0); /* as a rule there is none */
+	(void)snprintf(name, sizeof(name), "run/link.sock_%d", HOST_VSOCK_PORT);
 	knock_fd = unix_listen(dir_fd, name, SOCK_STREAM);
 	if (knock_fd < 0)
 		return err_set_errno(err, knock_fd, "can't make a socket in %s", spec->dir);
@@ -395,18 +468,24 @@ static int fc_load(struct vm *vm, const struct vm_spec *spec, struct err *err)
 {
 	const char *state = spec->state_dir ? spec->state_dir : spec->image->dir;
 	_cleanup_free_ char *devices = fs_join(state, "devices"), *delta = fs_join(state, "delta");
-	_cleanup_free_ char *own = fs_join(state, "memory"),
-			    *shared = fs_join(spec->image->dir, "memory");
-	bool has_own = access(own, F_OK) == 0;
+	bool has_own;
+	_cleanup_free_ char *memory_path = memory_of(spec, &has_own);
+	_cleanup_free_ char *shown = fs_join(vm->dir, "devices");
 	struct guest_memory memory;
 	int r = fc_settle(vm, err);
 
+	/* To where it can read it, whatever our umask is. */
+	if (r == 0)
+		r = fs_clone(devices, shown, 0600, err);
+	if (r == 0 && chmod(shown, 0644) < 0)
+		r = err_set_errno(err, -errno, "can't open %s to its machine", shown);
 	if (r == 0)
 		r = call(vm, "PUT", "/snapshot/load",
-			json_pack("{s:s, s:{s:s, s:s}, s:b}", "snapshot_path", devices,
-				"mem_backend", "backend_type", "File", "backend_path",
-				has_own ? own : shared, "resume_vm", 0),
+			json_pack("{s:s, s:{s:s, s:s}, s:b}", "snapshot_path", "devices",
+				"mem_backend", "backend_type", "File", "backend_path", memory_path,
+				"resume_vm", 0),
 			err);
+	(void)unlink(shown); /* at the latest the next machine removes it */
 	/* Only a captured state that has all its memory in a file may be without. */
 	if (r == 0 && spec->state_dir && (!has_own || access(delta, F_OK) == 0)) {
 		r = guest_memory_find(vm->pid, spec->image->memory_bytes, &memory);
@@ -464,19 +543,41 @@ static int fc_unpause(struct vm *vm, struct err *err)
 	return call(vm, "PATCH", "/vm", json_pack("{s:s}", "state", "Resumed"), err);
 }
 
+/* Takes what it has left in `run`, once: whatever else may be there is none. */
+static int take_devices(struct vm *vm, const char *path, struct err *err)
+{
+	_cleanup_close_ int dir_fd = open_dir(vm, err), from = -1, to = -1;
+	_cleanup_free_ char *data = NULL;
+	struct stat st;
+	int r;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	from = openat(dir_fd, "run/devices", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (from < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0 ||
+		st.st_size > DEVICES_MAX)
+		return err_set(err, ERR_ENGINE, -EPROTO, "Firecracker left no device state");
+	data = xcalloc(1, (size_t)st.st_size);
+	r = fs_pread_all(from, data, (size_t)st.st_size, 0);
+	(void)unlinkat(dir_fd, "run/devices", 0); /* the next one would take its place */
+	to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (r == 0)
+		r = to < 0 ? -errno : fs_write_all(to, data, (size_t)st.st_size);
+	return r < 0 ? err_set_errno(err, r, "can't write %s", path) : 0;
+}
+
 static int fc_save_devices(struct vm *vm, const char *path, struct err *err)
 {
 	const char *memory = fc_of(vm)->memory_path;
-	struct stat st;
-	int r = save(vm, path, memory ? memory : "/dev/null", err);
+	int r = save(vm, "run/devices", memory ? memory : "/dev/null", err);
 
-	/* The failure that is wanted; without room on the disk the state is not there, or empty. */
-	if (!memory && r == -EREMOTEIO && strstr(err_msg(err), "emory") && stat(path, &st) == 0 &&
-		st.st_size > 0)
-		return 0;
-	return !memory && r == 0 ? err_set(err, ERR_ENGINE, -EPROTO,
-					   "Firecracker saved no memory and did not say so")
-				 : r;
+	if (!memory && r == 0)
+		return err_set(err, ERR_ENGINE, -EPROTO,
+			"Firecracker saved no memory and did not say so");
+	/* The failure that is wanted: the devices are there. */
+	if (!memory && r == -EREMOTEIO && strstr(err_msg(err), "emory"))
+		r = 0;
+	return r < 0 ? r : take_devices(vm, path, err);
 }
 
 static int fc_save_memory(struct vm *vm, uint64_t memory_bytes, const char *base, const char *path,
@@ -514,9 +615,19 @@ static int fc_adopt(const char *dir, struct vm **ret, struct err *err)
 	return 0;
 }
 
+/* The packet socket that its process holds, or whatever else that has put there. */
 static int fc_open_network(struct vm *vm, int *ret_fd, struct err *err)
 {
-	return err_set(err, ERR_UNSUPPORTED, -ENOSYS, "firecracker: network is not supported");
+	int fd = pidfd_getfd(vm->pidfd, JAIL_CARD_FD, 0), domain = -1;
+	socklen_t len = sizeof(domain);
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
+		domain != AF_PACKET) {
+		cleanup_close(&fd);
+		return err_set(err, ERR_ENGINE, -ENODEV, "the machine has no network card");
+	}
+	*ret_fd = fd;
+	return 0;
 }
 
 static void fc_why_dead(struct vm *vm, char *msg, size_t size)

@@ -3,26 +3,48 @@
 #include "engine/firecracker_probe.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "base/fs.h"
 #include "engine/kvm_probe.h"
 #include "engine/program.h"
+#include "version.h"
 
 enum {
 	VERSION_MIN = 115, /* 1.15, and the one after it: the newest two that there are */
 	VERSION_MAX = 116,
 };
 
+char *firecracker_jail(void)
+{
+	return fs_find_own("pandastack-jail", PANDASTACK_LIBEXEC_DIR "/pandastack-jail");
+}
+
+bool firecracker_may_have_card(char *why, size_t size)
+{
+	_cleanup_free_ char *jail = firecracker_jail();
+	const char *const argv[] = {jail, "--card", "--check", NULL};
+	struct err err;
+
+	why[0] = '\0';
+	if (program_output(argv, why, size, &err) == 0)
+		return true;
+	if (!why[0])
+		(void)snprintf(why, size, "%s", err_msg(&err));
+	return false;
+}
+
 void firecracker_probe(struct engine_info *ret)
 {
 	static const char *const argv[] = {FIRECRACKER_PROGRAM, "--version", NULL};
 	struct err err = {0};
-	char text[1024];
+	char text[1024], no_card[128];
+	size_t len;
 	int version;
 
 	*ret = (struct engine_info){.name = "firecracker",
 		.isolation = "microvm",
-		.accel = ACCEL_KVM,
-		.lacks = {"network"}};
+		.accel = ACCEL_KVM};
 	if (program_output(argv, text, sizeof(text), &err) < 0) {
 		(void)snprintf(ret->why, sizeof(ret->why),
 			"Firecracker is missing (" FIRECRACKER_PROGRAM
@@ -37,4 +59,10 @@ void firecracker_probe(struct engine_info *ret)
 		return;
 	}
 	ret->available = kvm_probe(&ret->cpu, ret->why, sizeof(ret->why));
+	if (!ret->available || firecracker_may_have_card(no_card, sizeof(no_card)))
+		return;
+	ret->lacks[0] = "network";
+	len = strlen(ret->why);
+	(void)snprintf(ret->why + len, sizeof(ret->why) - len, "; no network for its machines: %s",
+		no_card);
 }

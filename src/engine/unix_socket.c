@@ -3,6 +3,7 @@
 #include "engine/unix_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -37,11 +38,13 @@ int unix_listen(int dir_fd, const char *name, int type)
 
 int unix_connect(int dir_fd, const char *name, int type)
 {
-	struct sockaddr_un sa = address(dir_fd, name);
-	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+	_cleanup_close_ int at_fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd = at_fd < 0 ? -1 : socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
+	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d", at_fd);
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
 		int r = -errno;
 

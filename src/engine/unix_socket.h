@@ -8,7 +8,7 @@
 /* A listening, CLOEXEC socket of that type (SOCK_STREAM, SOCK_SEQPACKET), or a negative errno. */
 int unix_listen(int dir_fd, const char *name, int type);
 
-/* A connected one, likewise. */
+/* A connected one, likewise; follows no symbolic link of that name. */
 int unix_connect(int dir_fd, const char *name, int type);
 
 /* A CLOEXEC, non-blocking socket of datagrams with the first name, connected to that with the second; or a negative errno. */

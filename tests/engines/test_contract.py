@@ -6,12 +6,16 @@ The engine is the one that this machine has; under hardware virtualisation it is
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,6 +177,92 @@ def test_hibernate_and_wake(api: Api, step: Step) -> None:
         s.wake()
     assert kernel.text("x") == "7"
     s.delete()
+
+
+BODY = os.urandom(3 << 20)
+
+# What a request to an address comes to, and whether one had to wait for that.
+ASK = """
+import hashlib, sys, time, urllib.request
+start = time.monotonic()
+try:
+    answer = urllib.request.urlopen(sys.argv[1], data=sys.stdin.buffer.read() or None, timeout=60)
+    print(hashlib.sha256(answer.read()).hexdigest())
+except OSError as e:
+    print("refused" if time.monotonic() - start < 10 else f"refused late: {e}")
+"""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Gives the same to all, and back what it gets."""
+
+    def do_GET(self) -> None:
+        self._send(BODY)
+
+    def do_POST(self) -> None:
+        self._send(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def _send(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    with ThreadingHTTPServer(("0.0.0.0", 0), Handler) as s:
+        threading.Thread(target=s.serve_forever, daemon=True).start()
+        yield s
+        s.shutdown()
+
+
+def test_the_network(
+    api: Api, tmp_path: Path, make_daemon: MakeDaemon, step: Step, server: ThreadingHTTPServer, own_address: str
+) -> None:
+    """What its policy allows is reached, at the first try, whatever became of the machine; all else is refused."""
+    if "network" in api.call("GET", "/healthz")["engine"]["lacks"]:
+        pytest.skip("this engine's machines have no network here")
+    url = f"http://{own_address}:{server.server_port}/"
+    there = hashlib.sha256(BODY).hexdigest()
+    args = [f"--egress-allow={own_address}:{server.server_port}"]
+    first = make_daemon(tmp_path / "data", args=args).wait_ready()
+    s = first.api.create("platform")
+    s.write("/tmp/ask.py", ASK)
+
+    def ask(who: Sandbox, what: str = url, data: str = "/dev/null") -> str:
+        return who.output(f"python3 /tmp/ask.py {what} < {data}", timeout_seconds=120).strip()
+
+    with step("3 MiB from the network"):
+        assert ask(s) == there
+    s.write("/tmp/body", BODY)
+    with step("3 MiB there and back"):
+        assert ask(s, data="/tmp/body") == there
+    assert ask(s, f"http://{own_address}:9/") == "refused"
+    assert ask(s, f"http://10.0.2.77:{server.server_port}/") == "refused"
+    child = s.fork()
+    snapshot = s.snapshot()
+    restored = first.api.restore(snapshot["id"])
+    s.hibernate()
+    s.wake()
+    assert [ask(who) for who in (child, restored, s)] == [there] * 3
+    child.delete()
+    restored.delete()
+    s.api.call("PATCH", f"{s.path}/network", json={"egress": "none"})
+    assert ask(s) == "refused"
+    s.api.call("PATCH", f"{s.path}/network", json={"egress": "internet"})
+    assert ask(s) == there
+    first.kill()
+    second = make_daemon(tmp_path / "data", args=args).wait_ready()
+    again = second.api.sandbox(s.id)
+    assert ask(again) == there
+    again.delete()
+    second.api.call("DELETE", f"/v1/snapshots/{snapshot['id']}", want=204)
+    second.stop()
+    second.check_clean()
 
 
 def test_the_daemon_dies_and_the_machine_runs_on(tmp_path: Path, make_daemon: MakeDaemon) -> None:

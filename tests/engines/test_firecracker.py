@@ -20,9 +20,9 @@ import os, socket, sys
 if "--version" in sys.argv:
     os.execv("{real}", ["firecracker", "--version"])
 server = socket.socket(socket.AF_UNIX)
-server.bind("api.sock")
+server.bind("run/api.sock")
 server.listen()
-os.write(3, b"Listening on API socket\\n")
+print("Listening on API socket", file=sys.stderr, flush=True)
 connection, _ = server.accept()
 connection.recv(65536)
 connection.sendall({answer!r})
@@ -84,5 +84,20 @@ def test_not_well(tmp_path: Path, make_daemon: MakeDaemon, answer: bytes, says: 
     assert "\a" not in got["error"]
     assert d.api.list() == []
     assert d.folders() == []
+    d.stop()
+    d.check_clean()
+
+
+def test_no_tap(make_daemon: MakeDaemon) -> None:
+    """Machines have no network, the daemon says why, and a template with a card is not for this host."""
+    if os.environ.get("PANDASTACK_TEST_ENGINE") != "firecracker" or os.geteuid() != 0:
+        pytest.skip("needs Firecracker, KVM, and root, who can hide a device")
+    d = make_daemon(wrapper=["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev/net && exec "$@"', "sh"])
+    engine = d.wait_ready().api.call("GET", "/healthz")["engine"]
+    assert engine["lacks"] == ["network"]
+    assert "no network for its machines: can't open /dev/net/tun" in d.wait_log("engine chosen")["why"]
+    got = d.api.refused("POST", "/v1/sandboxes", 500, "engine.failed", json={"template": "platform"})
+    assert "no network card for the machine: can't open /dev/net/tun" in got["error"]
+    assert d.api.list() == []
     d.stop()
     d.check_clean()

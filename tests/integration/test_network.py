@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import select
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -87,17 +86,6 @@ def server() -> Iterator[Server]:
     finally:
         s.shutdown()
         s.server_close()
-
-
-@pytest.fixture(scope="module")
-def own_address() -> str:
-    """An address of this machine that is not its loopback's."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        try:
-            s.connect(("203.0.113.1", 9))  # sends nothing
-        except OSError:
-            pytest.skip("this machine has no address but its loopback's")
-        return str(s.getsockname()[0])
 
 
 @pytest.fixture

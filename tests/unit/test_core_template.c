@@ -12,7 +12,7 @@
 
 /* %s: name, then more keys. */
 #define MANIFEST \
-	"{\"format\": 4, \"name\": \"%s\", \"version\": \"00ff\", \"sources\": \"aa\", \"description\": \"A test\"," \
+	"{\"format\": 5, \"name\": \"%s\", \"version\": \"00ff\", \"sources\": \"aa\", \"description\": \"A test\"," \
 	" \"engine\": \"qemu\", \"engine_version\": \"7.2.22\", \"accel\": \"tcg\"," \
 	" \"cpu_model\": \"Haswell\", \"cpus\": 1, \"memory_bytes\": 536870912," \
 	" \"size_bytes\": 1, \"disk_bytes\": 2, \"built_ms\": 3%s}"

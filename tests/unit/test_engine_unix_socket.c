@@ -51,12 +51,24 @@ static void test_failures(void **state)
 	assert_int_equal(unix_connect(dir_fd, "a.sock", SOCK_STREAM), -ECONNREFUSED);
 }
 
+/* A machine's process may have put one there, to a socket of somebody else's. */
+static void test_a_link(void **state)
+{
+	_cleanup_close_ int dir_fd = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int listener = unix_listen(dir_fd, "a.sock", SOCK_STREAM);
+
+	assert_true(listener >= 0);
+	assert_int_equal(symlinkat("a.sock", dir_fd, "b.sock"), 0);
+	assert_int_equal(unix_connect(dir_fd, "b.sock", SOCK_STREAM), -ECONNREFUSED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		scratch_test(test_short),
 		scratch_test(test_long_path),
 		scratch_test(test_failures),
+		scratch_test(test_a_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
