@@ -36,6 +36,7 @@ SENT: dict[str, dict[str, type] | None] = {
     "PUT /drives/base": DRIVE,
     "PUT /drives/scratch": DRIVE,
     "PUT /vsock": {"guest_cid": int, "uds_path": str},
+    "PUT /network-interfaces/eth0": {"iface_id": str, "guest_mac": str, "host_dev_name": str},
     "PUT /entropy": {},
     "PUT /actions": {"action_type": str},
     "PUT /snapshot/load": {"snapshot_path": str, "mem_backend": dict, "resume_vm": bool},
@@ -45,6 +46,8 @@ SENT: dict[str, dict[str, type] | None] = {
 }
 STANDING_STILL = {"PATCH /vm", "PUT /snapshot/create"}
 LATER = {"PUT /snapshot/load", "GET /"}
+# Not where the host has no TAP.
+CARD = {"PUT /network-interfaces/eth0"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def sent(
 
 def test_they_are_those_that_we_know(sent: tuple[set[str], list[Request]]) -> None:
     want, found = sent
-    assert {str(r) for r in found} == want
+    assert {str(r) for r in found} in (want, want - CARD)
     for r in found:
         assert (r.body if r.body is None else {k: type(v) for k, v in r.body.items()}) == SENT[str(r)], r
 
