@@ -266,6 +266,8 @@ static int write_manifest(struct build *b, const struct machine_image *image,
 		"size_bytes", (json_int_t)fs_disk_usage(dir), "tsc_khz", (json_int_t)image->tsc_khz,
 		"built_ms", (json_int_t)clock_real_ms());
 
+	if (image->accel == ACCEL_KVM)
+		(void)json_object_set_new(json, "cpu", guest_cpu_to_json(&image->cpu));
 	if (b->def->kernel)
 		(void)json_object_set_new(json, "kernel", json_string(b->def->kernel));
 	if (b->def->network)
@@ -304,6 +306,7 @@ static int bake(struct build *b, struct err *err)
 		.dir = out,
 		.accel = b->engine.accel,
 		.cpu_model = (char *)(uintptr_t)b->ops->cpu_models[b->engine.accel], /* only read */
+		.cpu = b->engine.cpu,
 		.cpus = b->def->cpus,
 		.memory_bytes = b->def->memory_bytes,
 		.tsc_khz = b->engine.accel == ACCEL_TCG ? b->engine.tsc_khz : 0,

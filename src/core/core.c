@@ -203,11 +203,14 @@ int core_load_template(struct core *core, const char *name, const char *version,
 	int r = version ? template_load_version(core->templates, name, version, &t, err)
 			: template_load(core->templates, name, &t, err);
 
-	if (r == 0)
-		r = template_check_engine(t, &core->engine, err);
-	if (r == 0)
-		*ret = steal_ptr(&t);
-	return r;
+	if (r < 0)
+		return r;
+	r = template_check_engine(t, &core->engine, err);
+	if (r < 0)
+		return version ? err_wrap(err, "what was captured goes on only where it was made")
+			       : r;
+	*ret = steal_ptr(&t);
+	return 0;
 }
 
 /* An earlier create with the same key made it, or is about to. */

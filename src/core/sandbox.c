@@ -429,7 +429,7 @@ int sandbox_get_usage(struct sandbox *sb, struct vm_usage *ret)
 int sandbox_explain(struct sandbox *sb, struct err *err)
 {
 	struct timespec deadline = clock_deadline(DEATH_NOTICE_MS);
-	bool hibernated;
+	bool goes_on;
 	char why[256];
 	int r = 0;
 
@@ -442,11 +442,12 @@ int sandbox_explain(struct sandbox *sb, struct err *err)
 	if (r == ETIMEDOUT)
 		(void)sandbox_fail(sb, err_msg(err));
 	pthread_mutex_lock(&sb->lock);
-	hibernated = !sb->failure && sb->state != SANDBOX_STOPPING && sb->state != SANDBOX_DELETED;
+	goes_on = !sb->failure && sb->state != SANDBOX_STOPPING && sb->state != SANDBOX_DELETED;
 	(void)snprintf(why, sizeof(why), "%s", sb->failure ? sb->failure : "it was deleted");
 	pthread_mutex_unlock(&sb->lock);
-	if (hibernated)
+	if (goes_on)
 		return err_set(err, ERR_CONFLICT, -EPIPE,
-			"the sandbox was hibernated, and what ran for this request ended");
+			"what ran for this request ended: the sandbox was hibernated, or stood still "
+			"with an engine whose calls do not outlive that");
 	return err_set(err, ERR_SANDBOX_FAILED, -EPIPE, "the sandbox is gone: %s", why);
 }

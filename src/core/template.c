@@ -132,11 +132,15 @@ static bool parse_manifest(const json_t *m, struct template *t)
 	t->image.cpus = (unsigned int)cpus;
 	t->image.memory_bytes = (uint64_t)memory;
 	t->image.tsc_khz = (uint64_t)tsc_khz;
+	if (!accel || accel_from_name(accel, &t->image.accel) < 0 ||
+		(t->image.accel == ACCEL_KVM &&
+			guest_cpu_from_json(json_object_get(m, "cpu"), &t->image.cpu) < 0))
+		return false;
 	return (!t->network || egress_check(t->network, NULL) == 0) && t->name && t->version &&
-		t->description && t->engine && t->engine_version && t->image.cpu_model && accel &&
-		accel_from_name(accel, &t->image.accel) == 0 && cpus >= 1 && cpus <= 64 &&
-		memory >= (int64_t)MIB(64) && memory <= (int64_t)1 << 40 && tsc_khz >= 0 &&
-		t->size_bytes <= INT64_MAX && t->disk_bytes <= INT64_MAX;
+		t->description && t->engine && t->engine_version && t->image.cpu_model &&
+		cpus >= 1 && cpus <= 64 && memory >= (int64_t)MIB(64) &&
+		memory <= (int64_t)1 << 40 && tsc_khz >= 0 && t->size_bytes <= INT64_MAX &&
+		t->disk_bytes <= INT64_MAX;
 }
 
 /* `version` may be "current". */
@@ -197,6 +201,7 @@ int template_check_engine(const struct template *t, const struct engine_info *en
 	struct err *err)
 {
 	uint64_t tsc = t->image.tsc_khz, host = engine->tsc_khz;
+	char why[GUEST_CPU_WHY_SIZE];
 
 	if (strcmp(t->engine, engine->name) != 0)
 		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
@@ -210,6 +215,10 @@ int template_check_engine(const struct template *t, const struct engine_info *en
 			"run `pandastack template build %s` once more",
 			t->name, t->engine, t->engine_version, accel_name(t->image.accel),
 			engine->name, engine->version, accel_name(engine->accel), t->name);
+	if (t->image.accel == ACCEL_KVM && !guest_cpu_fits(&t->image.cpu, &engine->cpu, why))
+		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
+			"template %s was baked on %s: run `pandastack template build %s` here",
+			t->name, why, t->name);
 	/* A guest whose seconds are off by more than 1 in 1,000 is of no use. */
 	if (tsc && host && (tsc < host - host / 1000 || tsc > host + host / 1000))
 		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,

@@ -34,33 +34,7 @@ enum {
 	FORMAT = 2,
 	DEVICES_BYTES_MAX = 16 << 20, /* a device state takes 0.2 MB */
 	VERSION_CHARS_MAX = 64,
-	CPU_TEXT_BYTES_MAX = 64 << 10, /* of /proc/cpuinfo */
 };
-
-/* ---- the processor ---- */
-
-/* What a guest under hardware virtualisation sees of it; "" where it can't be read. */
-static char *cpu_features(void)
-{
-	_cleanup_free_ char *text = xcalloc(1, CPU_TEXT_BYTES_MAX);
-	FILE *f = fopen("/proc/cpuinfo", "re");
-	const char *flags;
-	char *copy;
-	size_t n = 0;
-
-	if (f) {
-		n = fread(text, 1, CPU_TEXT_BYTES_MAX - 1, f); /* one processor's part is enough */
-		(void)fclose(f);
-	}
-	text[n] = '\0';
-	flags = strstr(text, "\nflags");
-	flags = flags ? strchr(flags, ':') : NULL;
-	flags = flags ? flags + 1 + strspn(flags + 1, " \t") : "";
-	copy = strndup(flags, strcspn(flags, "\n"));
-	if (!copy)
-		abort();
-	return copy;
-}
 
 /* ---- export ---- */
 
@@ -132,11 +106,8 @@ static json_t *make_manifest(const struct core *core, const struct snapshot *s,
 		(json_int_t)image->memory_bytes, "tsc_khz", (json_int_t)image->tsc_khz,
 		"created_ms", (json_int_t)info.created_ms, "pause_us", (json_int_t)info.pause_us,
 		"env", snapshot_env(s), "network", snapshot_network(s));
-	if (image->accel == ACCEL_KVM) {
-		_cleanup_free_ char *features = cpu_features();
-
-		(void)json_object_set_new(m, "cpu_features", json_string(features));
-	}
+	if (image->accel == ACCEL_KVM)
+		(void)json_object_set_new(m, "cpu", guest_cpu_to_json(&core->engine.cpu));
 	return m;
 }
 
@@ -214,6 +185,25 @@ static int err_other(struct err *err, const char *what, const char *theirs, cons
 		str_printable(shown, sizeof(shown), theirs, strlen(theirs)), ours);
 }
 
+/* The host's own, which a guest under hardware virtualisation has seen. */
+static int check_cpu(const struct engine_info *engine, const json_t *m, struct err *err)
+{
+	struct guest_cpu cpu;
+	char why[GUEST_CPU_WHY_SIZE];
+
+	if (strcmp(text(m, "accel"), accel_name(ACCEL_KVM)) != 0)
+		return 0;
+	if (engine->accel != ACCEL_KVM)
+		return err_other(err, "acceleration", text(m, "accel"), accel_name(engine->accel));
+	if (guest_cpu_from_json(json_object_get(m, "cpu"), &cpu) < 0)
+		return err_set(err, ERR_INVALID, -EPROTO,
+			"this is no snapshot file: its manifest names no processor");
+	if (!guest_cpu_fits(&cpu, &engine->cpu, why))
+		return err_set(err, ERR_CONFLICT, -EXDEV,
+			"this snapshot can't run here: it was taken on %s", why);
+	return 0;
+}
+
 static int check_engine(const struct engine_info *engine, const json_t *m, struct err *err)
 {
 	uint64_t tsc = (uint64_t)MAX(number(m, "tsc_khz"), (int64_t)0), host = engine->tsc_khz;
@@ -228,7 +218,7 @@ static int check_engine(const struct engine_info *engine, const json_t *m, struc
 			"this snapshot can't run here: the clock of the machine that it was taken on "
 			"ticks at another rate (%llu kHz, here %llu kHz)",
 			(unsigned long long)tsc, (unsigned long long)host);
-	return 0;
+	return check_cpu(engine, m, err);
 }
 
 static int check_machine(const struct machine_image *image, const json_t *m,
@@ -238,14 +228,6 @@ static int check_machine(const struct machine_image *image, const json_t *m,
 		return err_other(err, "acceleration", text(m, "accel"), accel_name(image->accel));
 	if (strcmp(text(m, "cpu_model"), image->cpu_model) != 0)
 		return err_other(err, "processor", text(m, "cpu_model"), image->cpu_model);
-	if (image->accel == ACCEL_KVM) {
-		_cleanup_free_ char *features = cpu_features();
-
-		if (strcmp(text(m, "cpu_features"), features) != 0)
-			return err_set(err, ERR_CONFLICT, -EXDEV,
-				"this snapshot can't run here: this machine's processor has other "
-				"features than the one that it was taken on");
-	}
 	if (number(m, "cpus") != image->cpus ||
 		number(m, "memory_bytes") != (int64_t)image->memory_bytes ||
 		sizes[STATE_MEMORY] != image->memory_bytes)

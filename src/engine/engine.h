@@ -24,6 +24,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "engine/guest_cpu.h"
 
 enum accel {
 	ACCEL_KVM, /* hardware virtualisation */
@@ -42,10 +43,11 @@ struct engine_info {
 	const char *name;      /* "qemu" */
 	const char *isolation; /* "microvm" */
 	bool available;
-	enum accel accel; /* the best one that works */
-	char version[64]; /* of the engine's program, "" when not available */
-	uint64_t tsc_khz; /* of this machine; guests under software emulation depend on it */
-	char why[256];    /* why not available, or why this accel */
+	enum accel accel;     /* the best one that works */
+	struct guest_cpu cpu; /* with ACCEL_KVM */
+	char version[64];     /* of the engine's program, "" when not available */
+	uint64_t tsc_khz;     /* of this machine; guests under software emulation depend on it */
+	char why[256];        /* why not available, or why this accel */
 	const char *lacks
 		[ENGINE_LACKS_MAX]; /* what it can't do, in the words of the API; NULL at the end */
 };
@@ -57,7 +59,8 @@ int engine_require(const struct engine_info *engine, const char *word, struct er
 struct machine_image {
 	char *dir; /* absolute; holds rootfs.ext4, scratch.ext4, kernel, initrd, memory, devices */
 	enum accel accel;
-	char *cpu_model; /* the engine's name for it; snapshots move between hosts only with one */
+	char *cpu_model;      /* the engine's name for it */
+	struct guest_cpu cpu; /* what "host" was, with ACCEL_KVM */
 	unsigned int cpus;
 	uint64_t memory_bytes;
 	uint64_t tsc_khz; /* what its guest believes; 0 where that does not matter */

@@ -58,7 +58,7 @@ void firecracker_probe(struct engine_info *ret)
 			version ? ret->version : "of unknown version");
 		return;
 	}
-	ret->available = kvm_probe(ret->why, sizeof(ret->why));
+	ret->available = kvm_probe(&ret->cpu, ret->why, sizeof(ret->why));
 	if (!ret->available || firecracker_may_have_card(no_card, sizeof(no_card)))
 		return;
 	ret->lacks[0] = "network";

@@ -226,7 +226,7 @@ static int64_t time_native_us(void)
 	return best;
 }
 
-bool kvm_probe(char *why, size_t size)
+bool kvm_probe(struct guest_cpu *ret, char *why, size_t size)
 {
 	CLEANUP(probe_done) struct probe p = {.kvm_fd = -1, .vm_fd = -1, .vcpu_fd = -1};
 	int64_t us = INT64_MAX, limit_us = MAX(LIMIT_FACTOR * time_native_us(), (int64_t)LIMIT_US);
@@ -249,6 +249,8 @@ bool kvm_probe(char *why, size_t size)
 		us = time_loop(&p);
 		r = us < 0 ? (int)us : 0;
 	}
+	if (r == 0 && us <= limit_us)
+		r = guest_cpu_read(p.kvm_fd, ret);
 	if (r == -EBUSY)
 		(void)snprintf(why, size,
 			DEVICE

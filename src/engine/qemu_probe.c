@@ -34,7 +34,7 @@ void qemu_probe(struct engine_info *ret)
 		return;
 	}
 	ret->available = true;
-	if (kvm_probe(ret->why, sizeof(ret->why)))
+	if (kvm_probe(&ret->cpu, ret->why, sizeof(ret->why)))
 		ret->accel = ACCEL_KVM;
 	/* Also where there is KVM: templates that were baked for software emulation run here too. */
 	ret->tsc_khz = tsc_measure_khz();

@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import socket
-import struct
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from harness import Api, Daemon
+from harness.snapshot_file import forge, manifest_of
 
 MakeDaemon = Callable[..., Daemon]
 IMPORT = "/v1/snapshots/import"
@@ -25,26 +22,6 @@ def export(api: Api, snapshot_id: str) -> bytes:
     response = api.request("GET", f"/v1/snapshots/{snapshot_id}/export")
     assert response.status_code == 200, response.text
     return response.content
-
-
-def zstd(*args: str, data: bytes) -> bytes:
-    return subprocess.run(["zstd", "-q", "-c", *args], input=data, stdout=subprocess.PIPE, check=True).stdout
-
-
-def manifest_of(file: bytes) -> dict[str, Any]:
-    plain = zstd("-d", data=file)
-    (length,) = struct.unpack("<I", plain[8:12])
-    manifest: dict[str, Any] = json.loads(plain[12 : 12 + length])
-    return manifest
-
-
-def forge(manifest: dict[str, Any], files: dict[str, int] | None = None, **changes: Any) -> bytes:
-    """A file, whole to its last byte, of nothing but zeros, with other members in its manifest."""
-    forged = {**manifest, **changes, "files": {**manifest["files"], **(files or {})}}
-    text = json.dumps(forged).encode()
-    body = b"PSSNAP01" + struct.pack("<I", len(text)) + text
-    end = bytes([255, 0, 0, 0]) + struct.pack("<IQ", 32, 0) + hashlib.blake2b(body, digest_size=32).digest()
-    return zstd(data=body + end)
 
 
 @pytest.fixture(scope="module")

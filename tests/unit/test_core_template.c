@@ -17,6 +17,13 @@
 	" \"cpu_model\": \"Haswell\", \"cpus\": 1, \"memory_bytes\": 536870912," \
 	" \"size_bytes\": 1, \"disk_bytes\": 2, \"built_ms\": 3%s}"
 
+/* What one has that was baked with KVM. */
+#define CPU \
+	"\"cpu\": {\"vendor\": \"AuthenticAMD\", \"name\": \"AMD EPYC\", \"family\": 25, \"model\": 17, \"stepping\": 1," \
+	" \"features\": {\"1.ecx\": 1, \"1.edx\": 0, \"7.ebx\": 0, \"7.ecx\": 0, \"7.edx\": 0, \"7.1.eax\": 0," \
+	" \"d.eax\": 0, \"d.1.eax\": 0, \"80000001.ecx\": 0, \"80000001.edx\": 0, \"80000007.edx\": 0," \
+	" \"80000008.ebx\": 0, \"80000021.eax\": 0, \"kvm\": 0}}"
+
 static void write_manifest(const char *set, const char *name, const char *text)
 {
 	_cleanup_free_ char *dir = NULL, *link = NULL;
@@ -173,6 +180,7 @@ static void test_damaged(void **state)
 		{"\"engine\": \"qemu\"", "\"engine\": null"},
 		{"\"engine_version\"", "\"engine_revision\""},
 		{"\"accel\": \"tcg\"", "\"accel\": \"abacus\""},
+		{"\"accel\": \"tcg\"", "\"accel\": \"kvm\""}, /* on which processor? */
 		{"\"cpu_model\"", "\"cpu_mode\""},
 		{"\"cpus\": 1", "\"cpus\": 0"},
 		{"\"cpus\": 1", "\"cpus\": 65"},
@@ -539,13 +547,50 @@ static void test_engine(void **state)
 	t->image.accel = ACCEL_KVM;
 	check(t, other, 0);
 	check(t, same, -ESTALE);
-	t->image.accel = ACCEL_TCG;
+	strcpy(t->image.cpu.vendor, "AuthenticAMD");
+	strcpy(other.cpu.vendor, "GenuineIntel");
+	check(t, other, -ESTALE);
+	strcpy(other.cpu.vendor, "AuthenticAMD");
+	check(t, other, 0);
+	t->image.cpu.features[0] = 1;
+	check(t, other, -ESTALE);
+	t->image.accel = ACCEL_TCG; /* which has a processor of its own */
+	check(t, other, 0);
 	other = same;
 	strcpy(other.version, "8.0");
 	check(t, other, -ESTALE);
 	other = same;
 	other.name = "fake";
 	check(t, other, -ESTALE);
+	template_set_free(set);
+}
+
+/* Each says what differs. */
+static void test_what_differs(void **state)
+{
+	struct template_set *set = open_set(*state);
+	_cleanup_template_ struct template *t = NULL;
+	struct engine_info here = {.name = "firecracker",
+		.accel = ACCEL_KVM,
+		.version = "1.16.1",
+		.cpu = {.vendor = "GenuineIntel", .name = "Intel Xeon", .family = 6, .model = 85}};
+	struct err err = {0};
+
+	bake(*state, "base",
+		", \"engine\": \"firecracker\", \"engine_version\": \"1.15.1\", \"accel\": \"kvm\", " CPU);
+	assert_int_equal(template_load(set, "base", &t, NULL), 0);
+	assert_int_equal(template_check_engine(t, &here, &err), -ESTALE);
+	assert_string_equal(err.msg,
+		"template base was baked with firecracker 1.15.1 (kvm), but this is firecracker 1.16.1 (kvm): "
+		"run `pandastack template build base` once more");
+	strcpy(here.version, "1.15.1");
+	assert_int_equal(template_check_engine(t, &here, &err), -ESTALE);
+	assert_string_equal(err.msg,
+		"template base was baked on AMD EPYC (AuthenticAMD, family 25, model 17, stepping 1), and this is "
+		"Intel Xeon (GenuineIntel, family 6, model 85, stepping 0): "
+		"run `pandastack template build base` here");
+	here.cpu = t->image.cpu;
+	assert_int_equal(template_check_engine(t, &here, &err), 0);
 	template_set_free(set);
 }
 
@@ -571,6 +616,7 @@ int main(void)
 		scratch_test(test_sweep_after_force),
 		cmocka_unit_test(test_names),
 		scratch_test(test_engine),
+		scratch_test(test_what_differs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
