@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,12 +25,18 @@ char *fs_join(const char *dir, const char *name)
 
 char *fs_program_dir(void)
 {
-	char *path = realpath("/proc/self/exe", NULL);
-	char *slash = path ? strrchr(path, '/') : NULL;
+	char path[PATH_MAX];
+	/* Not realpath(3): it may be another one that lies there by now, after an upgrade. */
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *slash;
 
+	if (n < 0)
+		return NULL;
+	path[n] = '\0';
+	slash = strrchr(path, '/');
 	if (slash)
 		*slash = '\0';
-	return path;
+	return xstrdup(path);
 }
 
 char *fs_find_own(const char *beside, const char *installed)

@@ -14,7 +14,7 @@
 /* "<dir>/<name>", to be freed; never NULL. */
 char *fs_join(const char *dir, const char *name);
 
-/* The folder that this program lies in, to be freed; NULL where it is not known. */
+/* The folder that this program lies in, or lay in, to be freed; NULL where it is not known. */
 char *fs_program_dir(void);
 
 /* A file of this program's: `beside` its own folder, as in the build's tree, or else `installed`. To be freed; never NULL. */

@@ -2,6 +2,7 @@
 /* Files: atomic writes, sparse copies, and removal that follows no links. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
@@ -259,7 +260,28 @@ static void test_sync(void **state)
 	assert_int_equal(fs_sync_dir(*state, &err), 0);
 }
 
-int main(void)
+/* A program finds its own folder when it was replaced by another one, as an upgrade does. */
+static void test_program_dir(void **state)
+{
+	_cleanup_free_ char *copy = fs_join(*state, "program"), *cmd = NULL;
+
+	assert_int_equal(fs_clone("/proc/self/exe", copy, 0755, NULL), 0);
+	assert_true(asprintf(&cmd, "'%s' --where", copy) > 0);
+	assert_int_equal(system(cmd), 0);
+}
+
+/* What that copy does. */
+static int where(const char *self)
+{
+	_cleanup_free_ char *dir = NULL, *file = NULL;
+	bool ok = unlink(self) == 0;
+
+	dir = fs_program_dir();
+	file = dir ? fs_join(dir, "program") : NULL;
+	return ok && file && strcmp(file, self) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		scratch_test(test_mkdirs),
@@ -275,7 +297,10 @@ int main(void)
 		scratch_test(test_disk_usage),
 		scratch_test(test_own_usage),
 		scratch_test(test_sync),
+		scratch_test(test_program_dir),
 	};
 
+	if (argc == 2 && strcmp(argv[1], "--where") == 0)
+		return where(argv[0]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
