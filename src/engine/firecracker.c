@@ -42,10 +42,10 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/spawn.h"
 #include "base/str.h"
 #include "engine/engine.h"
 #include "engine/fc_api.h"
+#include "engine/fc_process.h"
 #include "engine/firecracker_probe.h"
 #include "engine/kernel_image.h"
 #include "engine/kernel_words.h"
@@ -67,15 +67,6 @@ enum {
 	MEMORY_MAX_MIB = 3 << 10, /* one region; above it a second one begins behind the devices */
 	ANSWER_BYTES = 32,        /* "OK 1073741824\n" */
 	DEVICES_MAX = 16 << 20,   /* a device state takes 0.1 MB */
-	ARGS_MAX = 32,
-};
-
-/* Descriptors of its process. */
-enum {
-	FD_STDIN,
-	FD_STDOUT,
-	FD_STDERR,
-	_FD_MAX,
 };
 
 /* i8042.*, pci=off: devices that it has not are not looked for. reboot=k: what it has to end by. */
@@ -168,123 +159,6 @@ static struct vm *new_vm(const char *dir, enum accel accel)
 	f->log_fd = -1;
 	vm_init(&f->vm, &firecracker_ops, dir, accel);
 	return &f->vm;
-}
-
-/* What a machine that was hibernated has left goes, and the link to the base is made. */
-static int prepare_folder(const struct vm_spec *spec, int dir_fd, struct err *err)
-{
-	static const char *const left[] = {"console", "base.ext4", "devices"};
-	_cleanup_free_ char *base = fs_join(spec->image->dir, "rootfs.ext4");
-	_cleanup_free_ char *run = fs_join(spec->dir, "run");
-	int r = fs_remove_tree(run, err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(left); i++)
-		(void)unlinkat(dir_fd, left[i], 0); /* as a rule there is none */
-	if (symlinkat(base, dir_fd, "base.ext4") < 0 || mkfifoat(dir_fd, "console", 0600) < 0 ||
-		mkdirat(dir_fd, "run", 0700) < 0 || mkfifoat(dir_fd, "run/log", 0600) < 0 ||
-		/* The folder becomes the machine's, and only there it is anybody's. */
-		fchmodat(dir_fd, "run/log", 0666, 0) < 0)
-		return err_set_errno(err, -errno, "can't prepare %s", spec->dir);
-	return 0;
-}
-
-/* Ours is opened first: a fifo without a reader can't be opened for writing. */
-static int open_console(struct vm *vm, int dir_fd, struct err *err)
-{
-	vm->console_fd = openat(dir_fd, "console", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	return vm->console_fd < 0 ? err_set_errno(err, -errno, "can't open its console") : 0;
-}
-
-static int open_fds(struct vm *vm, int dir_fd, int fds[_FD_MAX], struct err *err)
-{
-	int r = open_console(vm, dir_fd, err);
-
-	if (r < 0)
-		return r;
-	fds[FD_STDOUT] = openat(dir_fd, "console", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	fc_of(vm)->log_fd = openat(dir_fd, "run/log", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	fds[FD_STDERR] = openat(dir_fd, "run/log", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	return fds[FD_STDOUT] < 0 || fds[FD_STDERR] < 0
-		? err_set_errno(err, -errno, "can't open a fifo")
-		: 0;
-}
-
-/* The memory that the machine stands on: a captured state may have all of it. */
-static char *memory_of(const struct vm_spec *spec, bool *ret_own)
-{
-	_cleanup_free_ char *own = spec->state_dir ? fs_join(spec->state_dir, "memory") : NULL;
-
-	*ret_own = own && access(own, F_OK) == 0;
-	return *ret_own ? steal_ptr(&own) : fs_join(spec->image->dir, "memory");
-}
-
-/* Whether the machine has a card; a template that was baked where there could be none is good only for such a host. */
-static int find_card(const struct vm_spec *spec, bool *ret, struct err *err)
-{
-	_cleanup_free_ char *mark = fs_join(spec->image->dir, "card");
-	char why[256];
-
-	*ret = access(mark, F_OK) == 0;
-	if (*ret || !firecracker_may_have_card(why, sizeof(why)))
-		return 0;
-	if (!spec->cold)
-		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
-			"the template was baked where machines could have no network, and here they can: "
-			"run `pandastack template build` for it once more");
-	*ret = true;
-	return fs_write_atomic(mark, "", 0, 0644, err);
-}
-
-/* The jail's arguments, and Firecracker's behind them. */
-static int spawn_jailed(struct vm *vm, const struct vm_spec *spec, const int fds[_FD_MAX],
-	struct err *err)
-{
-	bool card, has_own;
-	_cleanup_free_ char *jail = firecracker_jail(), *memory = memory_of(spec, &has_own);
-	_cleanup_free_ char *base = fs_join(spec->image->dir, "rootfs.ext4");
-	const char *argv[ARGS_MAX] = {jail, "--write", "scratch.ext4", "--write", "run", "--read",
-		base};
-	/* The names are the same in each folder: nothing of one machine's shows in another's state. */
-	static const char *const firecracker[] = {FIRECRACKER_PROGRAM, "--api-sock", "run/api.sock",
-		"--id", "pandastack", "--log-path", "run/log", "--level", "Info"};
-	const struct spawn sp = {.argv = argv,
-		.cwd = spec->dir,
-		.fds = {fds[FD_STDIN], fds[FD_STDOUT], fds[FD_STDERR]},
-		.n_fds = _FD_MAX,
-		.new_session = true};
-	size_t n = 7;
-	int r = find_card(spec, &card, err);
-
-	if (r < 0)
-		return r;
-	if (card)
-		argv[n++] = "--card";
-	/* A bake writes to its template's folder, which is ours, and its guest is trusted. */
-	argv[n++] = spec->cold ? "--write" : "--own-ids";
-	argv[n++] = spec->cold ? spec->image->dir : "--read";
-	if (!spec->cold)
-		argv[n++] = memory;
-	memcpy(argv + n, firecracker, sizeof(firecracker));
-	return spawn_start(&sp, &vm->pid, &vm->pidfd, err);
-}
-
-static int spawn(struct vm *vm, const struct vm_spec *spec, int dir_fd, struct err *err)
-{
-	int fds[_FD_MAX] = {-1, -1, -1};
-	int r = prepare_folder(spec, dir_fd, err);
-
-	if (r == 0)
-		r = open_fds(vm, dir_fd, fds, err);
-	if (r == 0)
-		r = spawn_jailed(vm, spec, fds, err);
-	cleanup_close(&fds[FD_STDOUT]);
-	cleanup_close(&fds[FD_STDERR]);
-	if (r < 0)
-		return r;
-	vm->is_child = true;
-	return vm_folder_note(vm, err);
 }
 
 /* ---- the link ---- */
@@ -449,7 +323,7 @@ static int fc_start(const struct vm_spec *spec, struct vm **ret, struct err *err
 	if (dir_fd < 0)
 		return err_set_errno(err, -errno, "can't open %s", spec->dir);
 	vm = new_vm(spec->dir, spec->image->accel);
-	r = spawn(vm, spec, dir_fd, err);
+	r = fc_process_start(vm, spec, dir_fd, &fc_of(vm)->log_fd, err);
 	if (r == 0 && spec->cold)
 		r = boot(vm, spec, dir_fd, err);
 	if (r < 0) {
@@ -469,7 +343,7 @@ static int fc_load(struct vm *vm, const struct vm_spec *spec, struct err *err)
 	const char *state = spec->state_dir ? spec->state_dir : spec->image->dir;
 	_cleanup_free_ char *devices = fs_join(state, "devices"), *delta = fs_join(state, "delta");
 	bool has_own;
-	_cleanup_free_ char *memory_path = memory_of(spec, &has_own);
+	_cleanup_free_ char *memory_path = fc_process_memory(spec, &has_own);
 	_cleanup_free_ char *shown = fs_join(vm->dir, "devices");
 	struct guest_memory memory;
 	int r = fc_settle(vm, err);
@@ -600,7 +474,7 @@ static int fc_adopt(const char *dir, struct vm **ret, struct err *err)
 	int r = dir_fd < 0 ? dir_fd : vm_folder_find(vm, err);
 
 	if (r == 0)
-		r = open_console(vm, dir_fd, err);
+		r = fc_process_open_console(vm, dir_fd, err);
 	/* The guest must run to be connected to: what the earlier daemon stopped is stopped again by ours. */
 	if (r == 0)
 		r = fc_unpause(vm, err);

@@ -300,6 +300,7 @@ def page(checkout: Path, make_daemon: Callable[..., Daemon], tmp_path: Path) -> 
     yield make
     for each in made:
         each.end()
+        shutil.rmtree(each.folder / "templates", ignore_errors=True)  # gigabytes, which pytest would keep
 
 
 def test_every_block_is_run() -> None:
