@@ -40,18 +40,17 @@ int unix_connect(int dir_fd, const char *name, int type)
 {
 	_cleanup_close_ int at_fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	int fd = at_fd < 0 ? -1 : socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+	/* Who listens may be a program that its guest has taken over, and never accept. */
+	_cleanup_close_ int fd =
+		at_fd < 0 ? -1 : socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
 	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d", at_fd);
-	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
-		int r = -errno;
-
-		(void)close(fd);
-		return r;
-	}
-	return fd;
+	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
+		(!(type & SOCK_NONBLOCK) && fcntl(fd, F_SETFL, 0) < 0))
+		return -errno;
+	return steal_fd(&fd);
 }
 
 int unix_pair_up(int dir_fd, const char *own, const char *other)

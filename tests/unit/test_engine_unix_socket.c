@@ -52,6 +52,23 @@ static void test_failures(void **state)
 }
 
 /* A machine's process may have put one there, to a socket of somebody else's. */
+/* It may be a hostile one. */
+static void test_nobody_accepts(void **state)
+{
+	_cleanup_close_ int dir_fd = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int server = unix_listen(dir_fd, "a.sock", SOCK_STREAM);
+	int clients[64], n = 0;
+
+	assert_true(server >= 0);
+	while (n < 64 && (clients[n] = unix_connect(dir_fd, "a.sock", SOCK_STREAM)) >= 0)
+		n++;
+	assert_in_range(n, 1, 63);
+	assert_int_equal(clients[n], -EAGAIN);
+	assert_int_equal(fcntl(clients[0], F_GETFL) & O_NONBLOCK, 0);
+	while (n > 0)
+		(void)close(clients[--n]);
+}
+
 static void test_a_link(void **state)
 {
 	_cleanup_close_ int dir_fd = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -69,6 +86,7 @@ int main(void)
 		scratch_test(test_long_path),
 		scratch_test(test_failures),
 		scratch_test(test_a_link),
+		scratch_test(test_nobody_accepts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
