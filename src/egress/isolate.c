@@ -22,6 +22,7 @@
 
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/user_ns.h"
 #include "egress/host_calls.h"
 
 enum {
@@ -39,25 +40,6 @@ static int become_nobody(struct err *err)
 	/* A change of ids makes /proc/self root's, where the namespaces' maps are written. */
 	(void)prctl(PR_SET_DUMPABLE, 1);
 	return 0;
-}
-
-static int write_text(const char *path, const char *text)
-{
-	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
-}
-
-static int map_ids(uid_t uid, gid_t gid)
-{
-	char line[64];
-	int r = write_text("/proc/self/setgroups", "deny");
-
-	(void)snprintf(line, sizeof(line), "%u %u 1", (unsigned int)uid, (unsigned int)uid);
-	if (r == 0)
-		r = write_text("/proc/self/uid_map", line);
-	(void)snprintf(line, sizeof(line), "%u %u 1", (unsigned int)gid, (unsigned int)gid);
-	return r == 0 ? write_text("/proc/self/gid_map", line) : r;
 }
 
 /* pivot_root(2): the new root is mounted over the old one and then freed of it. */
@@ -87,7 +69,7 @@ static int enter_namespaces(struct err *err)
 		log_info("this host allows no user namespaces", LOG_STR("why", strerror(errno)));
 		return 0;
 	}
-	r = map_ids(uid, gid);
+	r = user_ns_map(uid, gid);
 	if (r == 0)
 		r = empty_root();
 	if (r < 0)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/user_ns.h"
 
 /* Where they are: for a program that is not static. */
 static const char *const libraries[] = {"/usr", "/bin", "/lib", "/lib64"};
@@ -29,25 +30,6 @@ void walls_done(struct walls *w)
 		free(w->holes[i].path);
 }
 
-static int write_text(const char *path, const char *text)
-{
-	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fs_write_all(fd, text, strlen(text));
-}
-
-static int map_ids(uid_t uid, gid_t gid)
-{
-	char line[64];
-	int r = write_text("/proc/self/setgroups", "deny");
-
-	(void)snprintf(line, sizeof(line), "%u %u 1", (unsigned int)uid, (unsigned int)uid);
-	if (r == 0)
-		r = write_text("/proc/self/uid_map", line);
-	(void)snprintf(line, sizeof(line), "%u %u 1", (unsigned int)gid, (unsigned int)gid);
-	return r == 0 ? write_text("/proc/self/gid_map", line) : r;
-}
-
 int walls_enter(struct err *err)
 {
 	uid_t uid = geteuid();
@@ -58,7 +40,7 @@ int walls_enter(struct err *err)
 		    CLONE_NEWUTS) < 0)
 		return err_set_errno(err, errno == ENOSPC ? -EPERM : -errno,
 			"this host allows no namespaces to its users");
-	r = uid ? map_ids(uid, gid) : 0;
+	r = uid ? user_ns_map(uid, gid) : 0;
 	return r < 0 ? err_set_errno(err, r, "can't map ids") : 0;
 }
 
