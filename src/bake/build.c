@@ -257,14 +257,14 @@ static int write_manifest(struct build *b, const struct machine_image *image,
 {
 	_cleanup_free_ char *path = fs_join(dir, "manifest.json"), *text = NULL;
 	json_t *json = json_pack(
-		"{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I}",
+		"{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:b, s:I}",
 		"format", TEMPLATE_FORMAT, "name", b->def->name, "version", b->version, "sources",
 		b->sources, "description", b->def->description, "engine", b->engine.name,
 		"engine_version", b->engine.version, "accel", accel_name(image->accel), "cpu_model",
 		image->cpu_model, "cpus", (int)image->cpus, "memory_bytes",
 		(json_int_t)image->memory_bytes, "disk_bytes", (json_int_t)b->def->disk_bytes,
 		"size_bytes", (json_int_t)fs_disk_usage(dir), "tsc_khz", (json_int_t)image->tsc_khz,
-		"built_ms", (json_int_t)clock_real_ms());
+		"card", image->card, "built_ms", (json_int_t)clock_real_ms());
 
 	if (image->accel == ACCEL_KVM)
 		(void)json_object_set_new(json, "cpu", guest_cpu_to_json(&image->cpu));
@@ -310,6 +310,7 @@ static int bake(struct build *b, struct err *err)
 		.cpus = b->def->cpus,
 		.memory_bytes = b->def->memory_bytes,
 		.tsc_khz = b->engine.accel == ACCEL_TCG ? b->engine.tsc_khz : 0,
+		.card = engine_require(&b->engine, "network", NULL) == 0,
 	};
 	const struct snapshot_job job = {
 		.ops = b->ops,
@@ -453,8 +454,8 @@ static int compute_digests(struct build *b, const char *base_root_version, struc
 	digest_text(&all, b->engine.version);
 	digest_text(&all, accel_name(b->engine.accel));
 	digest_text(&all, b->ops->cpu_models[b->engine.accel]);
-	for (size_t i = 0; i < ARRAY_SIZE(b->engine.lacks) && b->engine.lacks[i]; i++)
-		digest_text(&all, b->engine.lacks[i]);
+	if (engine_require(&b->engine, "network", NULL) < 0)
+		digest_text(&all, "no network card");
 	r = digest_tree(&all, b->share.agent, err);
 	if (r == 0 && b->def->kernel)
 		r = digest_tree(&all, b->share.runtime, err);

@@ -91,6 +91,7 @@ int cmd_engines(int argc, char **argv, struct err *err)
 		{"VERSION", "version", table_any},
 		{"ACCELERATOR", "accel", table_any},
 		{"ISOLATION", "isolation", table_any},
+		{"LACKS", "lacks", table_any},
 		{"NOTE", "why", table_any},
 	};
 	bool json = false;

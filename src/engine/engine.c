@@ -31,6 +31,8 @@ int engine_pick(const char *name, const struct engine_ops **ret, struct engine_i
 			continue;
 		(*ops)->probe(ret_info);
 		if (ret_info->available) {
+			if ((*ops)->prepare)
+				(*ops)->prepare(ret_info);
 			*ret = *ops;
 			return 0;
 		}
@@ -145,6 +147,7 @@ void vm_kill(struct vm *vm)
 	(void)pidfd_send_signal(vm->pidfd, SIGKILL, NULL, 0); /* fails when it has ended already */
 	(void)spawn_ended(vm->pidfd, -1);
 	vm_reap(vm);
+	cgroup_end(&vm->cgroup);
 }
 
 struct vm *vm_free(struct vm *vm)
@@ -154,6 +157,7 @@ struct vm *vm_free(struct vm *vm)
 	cleanup_close(&vm->pidfd);
 	cleanup_close(&vm->link_fd);
 	cleanup_close(&vm->console_fd);
+	cgroup_done(&vm->cgroup);
 	free(vm->dir);
 	vm->ops->free(vm);
 	return NULL;

@@ -24,6 +24,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "engine/cgroup.h"
 #include "engine/guest_cpu.h"
 
 enum accel {
@@ -49,7 +50,7 @@ struct engine_info {
 	uint64_t tsc_khz;     /* of this machine; guests under software emulation depend on it */
 	char why[256];        /* why not available, or why this accel */
 	const char *lacks
-		[ENGINE_LACKS_MAX]; /* what it can't do, in the words of the API; NULL at the end */
+		[ENGINE_LACKS_MAX]; /* what it can't do, in the words of the API (Engine in openapi.yaml); NULL at the end */
 };
 
 /* ERR_UNSUPPORTED, with that word, where the engine lacks it. */
@@ -64,6 +65,7 @@ struct machine_image {
 	unsigned int cpus;
 	uint64_t memory_bytes;
 	uint64_t tsc_khz; /* what its guest believes; 0 where that does not matter */
+	bool card;	  /* it has a network card: unless the engine lacked `network` */
 };
 
 /* Where a new vm lives and what it starts from. */
@@ -91,6 +93,9 @@ struct engine_ops {
 
 	/* Finds out what works here; fills *ret always. Cheap enough for each start of the daemon. */
 	void (*probe)(struct engine_info *ret);
+
+	/* Prepares the host for its machines, once it was chosen; what that can't do goes to `why`. Or NULL. */
+	void (*prepare)(struct engine_info *info);
 
 	/*
 	 * Starts a machine. On success its process runs. A cold one boots, and its link can be taken; another waits
@@ -154,6 +159,7 @@ struct vm {
 	int link_fd;    /* owned until taken by vm_take_link(); connected, -1 after */
 	int console_fd; /* owned; the guest's console, non-blocking */
 	bool is_child;  /* ours to reap */
+	struct cgroup cgroup; /* owned; of none, or only its own processes are in it */
 	int status;     /* after vm_reap(): exit status or 128 + signal, -1 when not known */
 	size_t console_len;
 	char console[VM_CONSOLE_BYTES]; /* the last that the guest's console said */
@@ -194,7 +200,7 @@ int vm_get_usage(const struct vm *vm, struct vm_usage *ret);
 /* Renames its folder. */
 int vm_move(struct vm *vm, const char *dir, struct err *err);
 
-/* Kills the process and waits for its end. */
+/* Kills the process, and all else in its cgroup, and waits for its end. */
 void vm_kill(struct vm *vm);
 
 /* Takes the exit status of a process that has ended (its pidfd is readable). */

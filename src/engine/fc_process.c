@@ -73,28 +73,11 @@ char *fc_process_memory(const struct vm_spec *spec, bool *ret_own)
 	return *ret_own ? steal_ptr(&own) : fs_join(spec->image->dir, "memory");
 }
 
-/* Whether the machine has a card; a template that was baked where there could be none is good only for such a host. */
-static int find_card(const struct vm_spec *spec, bool *ret, struct err *err)
-{
-	_cleanup_free_ char *mark = fs_join(spec->image->dir, "card");
-	char why[256];
-
-	*ret = access(mark, F_OK) == 0;
-	if (*ret || !firecracker_may_have_card(why, sizeof(why)))
-		return 0;
-	if (!spec->cold)
-		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
-			"the template was baked where machines could have no network, and here they can: "
-			"run `pandastack template build` for it once more");
-	*ret = true;
-	return fs_write_atomic(mark, "", 0, 0644, err);
-}
-
 /* The jail's arguments, and Firecracker's behind them. */
 static int spawn_jailed(struct vm *vm, const struct vm_spec *spec, const int fds[_FD_MAX],
 	struct err *err)
 {
-	bool card, has_own;
+	bool has_own;
 	_cleanup_free_ char *jail = firecracker_jail(), *memory = fc_process_memory(spec, &has_own);
 	_cleanup_free_ char *base = fs_join(spec->image->dir, "rootfs.ext4");
 	const char *argv[ARGS_MAX] = {jail, "--write", "scratch.ext4", "--write", "run", "--read",
@@ -108,12 +91,13 @@ static int spawn_jailed(struct vm *vm, const struct vm_spec *spec, const int fds
 		.n_fds = _FD_MAX,
 		.new_session = true};
 	size_t n = 7;
-	int r = find_card(spec, &card, err);
 
-	if (r < 0)
-		return r;
-	if (card)
+	if (spec->image->card)
 		argv[n++] = "--card";
+	for (size_t i = 0; i < ARRAY_SIZE(vm->cgroup.folders) && vm->cgroup.folders[i]; i++) {
+		argv[n++] = "--join";
+		argv[n++] = vm->cgroup.folders[i];
+	}
 	/* A bake writes to its template's folder, which is ours, and its guest is trusted. */
 	argv[n++] = spec->cold ? "--write" : "--own-ids";
 	argv[n++] = spec->cold ? spec->image->dir : "--read";
@@ -132,11 +116,16 @@ int fc_process_start(struct vm *vm, const struct vm_spec *spec, int dir_fd, int 
 	if (r == 0)
 		r = open_fds(vm, dir_fd, fds, ret_log_fd, err);
 	if (r == 0)
+		r = cgroup_make(spec->dir, spec->image->memory_bytes, spec->image->cpus,
+			&vm->cgroup, err);
+	if (r == 0)
 		r = spawn_jailed(vm, spec, fds, err);
 	cleanup_close(&fds[FD_STDOUT]);
 	cleanup_close(&fds[FD_STDERR]);
-	if (r < 0)
+	if (r < 0) {
+		cgroup_end(&vm->cgroup);
 		return r;
+	}
 	vm->is_child = true;
 	return vm_folder_note(vm, err);
 }

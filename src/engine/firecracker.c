@@ -26,7 +26,7 @@
  * found in `run` is input, links there are not followed, and the state of its devices is copied from there and to us.
  *
  * The network card is a TAP that the jail has made, and the process holds a packet socket on it for us (jail/card.h). Where the host
- * permits none, a template is baked without, and sandboxes run with egress `none`; the bake leaves an empty file, `card`, of one with.
+ * permits none, a template is baked without, and sandboxes run with egress `none`.
  *
  * Firecracker's own seccomp filters are on.
  */
@@ -240,8 +240,6 @@ static int configure(struct vm *vm, const struct vm_spec *spec, struct err *err)
 {
 	const struct machine_image *image = spec->image;
 	_cleanup_free_ char *initrd = fs_join(image->dir, "initrd");
-	_cleanup_free_ char *mark = fs_join(image->dir, "card");
-	bool card = access(mark, F_OK) == 0;
 	const struct request requests[] = {
 		{"/machine-config",
 			json_pack("{s:I, s:I}", "vcpu_count", (json_int_t)image->cpus,
@@ -259,7 +257,7 @@ static int configure(struct vm *vm, const struct vm_spec *spec, struct err *err)
 			json_pack("{s:i, s:s}", "guest_cid", GUEST_VSOCK_CID, "uds_path",
 				"run/link.sock")},
 		{"/network-interfaces/eth0",
-			card ? json_pack("{s:s, s:s, s:s}", "iface_id", "eth0", "guest_mac",
+			image->card ? json_pack("{s:s, s:s, s:s}", "iface_id", "eth0", "guest_mac",
 				       GUEST_NET_MAC_TEXT, "host_dev_name", JAIL_CARD_NAME)
 			     : NULL},
 		{"/entropy", json_object()},
@@ -526,6 +524,7 @@ const struct engine_ops firecracker_ops = {
 	.name = "firecracker",
 	.cpu_models = {[ACCEL_KVM] = "host"},
 	.probe = firecracker_probe,
+	.prepare = firecracker_prepare,
 	.start = fc_start,
 	.settle = fc_settle,
 	.load = fc_load,

@@ -20,7 +20,8 @@ char *firecracker_jail(void)
 	return fs_find_own("pandastack-jail", PANDASTACK_LIBEXEC_DIR "/pandastack-jail");
 }
 
-bool firecracker_may_have_card(char *why, size_t size)
+/* Whether its machines can have a network card here; else why not. */
+static bool may_have_card(char *why, size_t size)
 {
 	_cleanup_free_ char *jail = firecracker_jail();
 	const char *const argv[] = {jail, "--card", "--check", NULL};
@@ -34,17 +35,24 @@ bool firecracker_may_have_card(char *why, size_t size)
 	return false;
 }
 
+static void add_why(struct engine_info *info, const char *what, const char *why)
+{
+	size_t len = strlen(info->why);
+
+	(void)snprintf(info->why + len, sizeof(info->why) - len, "; %s: %s", what, why);
+}
+
 void firecracker_probe(struct engine_info *ret)
 {
 	static const char *const argv[] = {FIRECRACKER_PROGRAM, "--version", NULL};
 	struct err err = {0};
 	char text[1024], no_card[128];
-	size_t len;
 	int version;
 
 	*ret = (struct engine_info){.name = "firecracker",
 		.isolation = "microvm",
-		.accel = ACCEL_KVM};
+		.accel = ACCEL_KVM,
+		.lacks = {"streams"}};
 	if (program_output(argv, text, sizeof(text), &err) < 0) {
 		(void)snprintf(ret->why, sizeof(ret->why),
 			"Firecracker is missing (" FIRECRACKER_PROGRAM
@@ -59,10 +67,16 @@ void firecracker_probe(struct engine_info *ret)
 		return;
 	}
 	ret->available = kvm_probe(&ret->cpu, ret->why, sizeof(ret->why));
-	if (!ret->available || firecracker_may_have_card(no_card, sizeof(no_card)))
+	if (!ret->available || may_have_card(no_card, sizeof(no_card)))
 		return;
-	ret->lacks[0] = "network";
-	len = strlen(ret->why);
-	(void)snprintf(ret->why + len, sizeof(ret->why) - len, "; no network for its machines: %s",
-		no_card);
+	ret->lacks[1] = "network";
+	add_why(ret, "no network for its machines", no_card);
+}
+
+void firecracker_prepare(struct engine_info *info)
+{
+	char why[128];
+
+	if (!cgroup_prepare(why, sizeof(why)))
+		add_why(info, "no cgroups for its machines", why);
 }

@@ -9,8 +9,6 @@
 /* The program of its jail (src/jail); to be freed. */
 char *firecracker_jail(void);
 
-/* Whether its machines can have a network card here; else why not. */
-bool firecracker_may_have_card(char *why, size_t size);
-
-/* The `probe` of engine_ops. */
+/* Of engine_ops. */
 void firecracker_probe(struct engine_info *ret);
+void firecracker_prepare(struct engine_info *info);

@@ -99,18 +99,21 @@ int vm_folder_find(struct vm *vm, struct err *err)
 	if (vm->pidfd < 0 || process_stat_read(vm->pid, &now) < 0 || now.started_ticks != started ||
 		!works_in(vm->pid, &st))
 		return err_set(err, ERR_ENGINE, -ESRCH, "its process has ended");
+	cgroup_of_process(vm->pid, &vm->cgroup);
 	return 0;
 }
 
 /* By its folder alone: who started it may have died before vm.json was written. */
 void vm_folder_kill_left(const char *dir)
 {
+	CLEANUP(cgroup_done) struct cgroup left = {0};
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
 	struct stat st;
 	uint64_t pid;
 
 	while (proc && stat(dir, &st) == 0 && (e = readdir(proc))) {
+		CLEANUP(cgroup_done) struct cgroup own = {0};
 		_cleanup_close_ int pidfd = -1;
 
 		if (parse_u64(e->d_name, 2, INT32_MAX, &pid) < 0 || !works_in((pid_t)pid, &st))
@@ -118,9 +121,13 @@ void vm_folder_kill_left(const char *dir)
 		pidfd = pidfd_open((pid_t)pid, 0);
 		if (pidfd < 0 || !works_in((pid_t)pid, &st))
 			continue;
+		cgroup_of_process((pid_t)pid, &own);
 		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0); /* fails when it has ended */
 		(void)spawn_ended(pidfd, -1);
+		cgroup_end(&own);
 	}
 	if (proc)
 		(void)closedir(proc);
+	cgroup_of_folder(dir, &left);
+	cgroup_end(&left);
 }

@@ -13,9 +13,9 @@ void vm_init(struct vm *vm, const struct engine_ops *ops, const char *dir, enum 
 /* Notes the process of a machine that was started, for a later daemon. */
 int vm_folder_note(const struct vm *vm, struct err *err);
 
-/* Finds the process of a machine that an earlier daemon has started: fills accel, pid and pidfd. -ESRCH when it is gone, or is
+/* Finds the process of a machine that an earlier daemon has started: fills accel, pid, pidfd and cgroup. -ESRCH when it is gone, or is
  * another engine's. */
 int vm_folder_find(struct vm *vm, struct err *err);
 
-/* Kills what works in that folder. */
+/* Kills what works in that folder, and removes the cgroup of the machine that did. */
 void vm_folder_kill_left(const char *dir);

@@ -2,7 +2,7 @@
 /*
  * pandastack-jail: runs the program of a machine where it sees little else. An engine starts it; it is not for people.
  *
- *	pandastack-jail [--card] [--own-ids] [--read PATH | --write PATH]… PROGRAM ARGUMENT…
+ *	pandastack-jail [--join CGROUP]… [--card] [--own-ids] [--read PATH | --write PATH]… PROGRAM ARGUMENT…
  *	pandastack-jail --card --check
  *
  * Theory of operation
@@ -11,6 +11,7 @@
  * these things have outside: what it is told needs no translation, and where there is no jail to be had it is told the same. It is
  * this process still, so whoever started it waits for that. The steps, each of which needs what the next one gives up:
  *
+ *	main.c    into its cgroups, which whoever started it has made (--join)
  *	ids.c     what is named is given to ids that nobody else has (root with --own-ids)
  *	walls.c   namespaces of its own
  *	card.c    a network card in them (--card)
@@ -21,6 +22,7 @@
  * jail, unless it is to have a card. `--check` says on stdout, with a status of 1, why it can have none.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +77,16 @@ static char *find_program(const char *name)
 	return NULL;
 }
 
+/* By the folder of a cgroup. */
+static int join(const char *folder, struct err *err)
+{
+	_cleanup_free_ char *path = fs_join(folder, "cgroup.procs");
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int r = fd < 0 ? -errno : fs_write_all(fd, "0", 1);
+
+	return r < 0 ? err_set_errno(err, r, "can't join the cgroup %s", folder) : 0;
+}
+
 struct options {
 	bool card, own_ids, check;
 };
@@ -83,6 +95,7 @@ static int parse(int argc, char **argv, struct options *o, struct walls *w, stru
 {
 	static const struct option known[] = {
 		{"card", no_argument, NULL, 'c'},
+		{"join", required_argument, NULL, 'j'},
 		{"own-ids", no_argument, NULL, 'i'},
 		{"read", required_argument, NULL, 'r'},
 		{"write", required_argument, NULL, 'w'},
@@ -97,6 +110,8 @@ static int parse(int argc, char **argv, struct options *o, struct walls *w, stru
 		o->check |= c == 'k';
 		if (c == '?')
 			r = err_set(err, ERR_INVALID, -EINVAL, "it is started by an engine");
+		else if (c == 'j')
+			r = join(optarg, err);
 		else if (c == 'r' || c == 'w')
 			r = add(w, optarg, c == 'w', err);
 	}

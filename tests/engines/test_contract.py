@@ -46,7 +46,7 @@ def test_it_says_what_it_is(api: Api, box: Sandbox) -> None:
 def test_what_it_lacks_is_answered_so(api: Api) -> None:
     """With 501 and the word; without asking for it one gets a sandbox that says what it has."""
     lacks = api.call("GET", "/healthz")["engine"]["lacks"]
-    assert set(lacks) <= {"network"}
+    assert set(lacks) <= {"network", "streams"}
     if "network" in lacks:
         body = {"template": "platform", "network": {"egress": "internet"}}
         answer = api.refused("POST", "/v1/sandboxes", 501, "not_supported", json=body)

@@ -94,10 +94,10 @@ def test_no_tap(make_daemon: MakeDaemon) -> None:
         pytest.skip("needs Firecracker, KVM, and root, who can hide a device")
     d = make_daemon(wrapper=["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev/net && exec "$@"', "sh"])
     engine = d.wait_ready().api.call("GET", "/healthz")["engine"]
-    assert engine["lacks"] == ["network"]
+    assert engine["lacks"] == ["streams", "network"]
     assert "no network for its machines: can't open /dev/net/tun" in d.wait_log("engine chosen")["why"]
-    got = d.api.refused("POST", "/v1/sandboxes", 500, "engine.failed", json={"template": "platform"})
-    assert "no network card for the machine: can't open /dev/net/tun" in got["error"]
+    got = d.api.refused("POST", "/v1/sandboxes", 500, "template.stale", json={"template": "platform"})
+    assert "baked with a network card, and this host permits machines none: run `pandastack" in got["error"]
     assert d.api.list() == []
     d.stop()
     d.check_clean()

@@ -159,6 +159,16 @@ exec setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
 """
 AS_USER = ["unshare", "--mount", "sh", "-e", "-c", USER, "sh", str(NOBODY)]
 
+# Who has a cgroup, too, as from a unit of the user's.
+DELEGATE = """
+unit=/sys/fs/cgroup/users-unit
+mkdir -p "$unit"
+chown "$1" "$unit" "$unit/cgroup.procs" "$unit/cgroup.subtree_control"
+echo 0 >"$unit/cgroup.procs"
+shift
+exec "$@"
+"""
+
 
 @pytest.fixture
 def users_place(place: Path) -> Path:
@@ -219,8 +229,8 @@ def test_nonsense(place: Path, args: list[str], says: str) -> None:
     assert says in done.stderr
 
 
-@pytest.fixture
-def users_daemon() -> Iterator[Daemon]:
+@pytest.fixture(params=[False, True], ids=["", "delegated"])
+def users_daemon(request: pytest.FixtureRequest) -> Iterator[Daemon]:
     """A daemon of that user's, with a template of its own, in a folder that it can reach."""
     if os.environ.get("PANDASTACK_TEST_ENGINE") != "firecracker":
         pytest.skip("needs Firecracker, and KVM")
@@ -234,7 +244,10 @@ def users_daemon() -> Iterator[Daemon]:
         both = [str(platform / "current"), str((platform / "current").resolve())]
         subprocess.run(["cp", "-a", "--sparse=always", *both, str(copy)], check=True)
         subprocess.run(["chown", "-hR", f"{NOBODY}:{NOBODY}", top], check=True)
-        d = Daemon(Path(top, "data"), template_dir=copy.parent, wrapper=AS_USER)
+        delegate = ["sh", "-e", "-c", DELEGATE, "sh", str(NOBODY)] if request.param else []
+        if delegate and not Path("/sys/fs/cgroup/cgroup.controllers").exists():
+            pytest.skip("cgroup v2")
+        d = Daemon(Path(top, "data"), template_dir=copy.parent, wrapper=[*delegate, *AS_USER])
         try:
             yield d.wait_ready()
         finally:
@@ -244,13 +257,17 @@ def users_daemon() -> Iterator[Daemon]:
 def test_an_ordinary_users_daemon(users_daemon: Daemon) -> None:
     """Has machines with a network, in jails, and all that is done to machines can be done to these."""
     api = users_daemon.api
-    assert api.call("GET", "/healthz")["engine"]["lacks"] == []
+    engine = api.call("GET", "/healthz")["engine"]
+    assert engine["lacks"] == ["streams"]
     s = api.create("platform")
     s.write("/tmp/f", "kept")
     status = Path(f"/proc/{users_daemon.vm_of(s.id)}/status").read_text()
     assert f"Uid:\t{NOBODY}\t" in status
     assert "CapEff:\t0000000000000000" in status
     assert not Path(f"/proc/{users_daemon.vm_of(s.id)}/root/etc").exists()
+    has_cgroup = "pandastack-" in Path(f"/proc/{users_daemon.vm_of(s.id)}/cgroup").read_text()
+    assert has_cgroup != ("no cgroups for its machines: the daemon's is not its own" in engine["why"])
+    assert has_cgroup == ("sh" == users_daemon.command[0])
     refused = "python3 -c 'import socket; socket.create_connection((\"10.0.2.77\", 9))' 2>&1 | tail -n 1"
     assert "refused" in s.output(refused).lower()
     child = s.fork()

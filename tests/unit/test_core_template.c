@@ -59,7 +59,7 @@ static void test_load(void **state)
 	struct err err = {0};
 
 	bake(*state, "base",
-		", \"kernel\": \"python\", \"languages\": [\"python\", 1, \"bash\"], \"new_key\": [1]");
+		", \"kernel\": \"python\", \"languages\": [\"python\", 1, \"bash\"], \"card\": false, \"new_key\": [1]");
 	if (template_load(set, "base", &t, &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_string_equal(t->name, "base");
@@ -78,6 +78,7 @@ static void test_load(void **state)
 	assert_int_equal(t->image.cpus, 1);
 	assert_true(t->image.memory_bytes == MIB(512));
 	assert_string_equal(t->image.cpu_model, "Haswell");
+	assert_false(t->image.card);
 	assert_string_equal(strrchr(t->image.dir, '/'), "/v1"); /* the version, not the link */
 	template_set_free(set);
 }
@@ -189,6 +190,7 @@ static void test_damaged(void **state)
 		{"536870912", "1099511627777"},
 		{"\"disk_bytes\": 2", "\"disk_bytes\": -2"},
 		{"\"size_bytes\": 1", "\"size_bytes\": -1"},
+		{"\"built_ms\"", "\"card\": \"yes\", \"built_ms\""},
 		{"}", ""},
 	};
 	struct template_set *set = open_set(*state);
@@ -562,6 +564,15 @@ static void test_engine(void **state)
 	other = same;
 	other.name = "fake";
 	check(t, other, -ESTALE);
+	other = same;
+	assert_true(t->image.card); /* it does not say */
+	other.lacks[0] = "streams";
+	check(t, other, 0);
+	other.lacks[1] = "network";
+	check(t, other, -ESTALE);
+	t->image.card = false;
+	check(t, other, 0);
+	check(t, same, -ESTALE);
 	template_set_free(set);
 }
 
