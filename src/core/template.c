@@ -115,7 +115,8 @@ static bool parse_manifest(const json_t *m, struct template *t)
 	const char *accel = json_string_value(json_object_get(m, "accel"));
 	int64_t cpus = integer(m, "cpus"), memory = integer(m, "memory_bytes");
 	int64_t tsc_khz = integer(m, "tsc_khz");
-	const json_t *card = json_object_get(m, "card"); /* an earlier pandastack baked none without */
+	const json_t *card =
+		json_object_get(m, "card"); /* an earlier pandastack baked none without */
 
 	t->name = dup_string(m, "name");
 	t->version = dup_string(m, "version");
@@ -141,8 +142,8 @@ static bool parse_manifest(const json_t *m, struct template *t)
 	return (!t->network || egress_check(t->network, NULL) == 0) && t->name && t->version &&
 		t->description && t->engine && t->engine_version && t->image.cpu_model &&
 		cpus >= 1 && cpus <= 64 && memory >= (int64_t)MIB(64) &&
-		memory <= (int64_t)1 << 40 && tsc_khz >= 0 && (!card || json_is_boolean(card)) && t->size_bytes <= INT64_MAX &&
-		t->disk_bytes <= INT64_MAX;
+		memory <= (int64_t)1 << 40 && tsc_khz >= 0 && (!card || json_is_boolean(card)) &&
+		t->size_bytes <= INT64_MAX && t->disk_bytes <= INT64_MAX;
 }
 
 /* `version` may be "current". */
@@ -223,7 +224,8 @@ int template_check_engine(const struct template *t, const struct engine_info *en
 			t->name, why, t->name);
 	if (t->image.card != (engine_require(engine, "network", NULL) == 0))
 		return err_set(err, ERR_TEMPLATE_STALE, -ESTALE,
-			"template %s was baked %s: run `pandastack template build %s` here", t->name,
+			"template %s was baked %s: run `pandastack template build %s` here",
+			t->name,
 			t->image.card ? "with a network card, and this host permits machines none"
 				      : "where machines could have no network, and here they can",
 			t->name);

@@ -94,8 +94,7 @@ int cgroup_parse(const char *text, const char *controller, char *ret, size_t siz
 {
 	for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
 		const char *names = memchr(line, ':', (size_t)(end - line));
-		const char *path =
-			names ? memchr(names + 1, ':', (size_t)(end - names - 1)) : NULL;
+		const char *path = names ? memchr(names + 1, ':', (size_t)(end - names - 1)) : NULL;
 		size_t len;
 
 		if (!path || !has_word(names + 1, (size_t)(path - names - 1), ',', controller))
@@ -207,8 +206,9 @@ bool cgroup_prepare(char *why, size_t size)
 		return true;
 	(void)snprintf(why, size, "%s",
 		r == -EBUSY ? "other processes are in the daemon's cgroup (systemd: Delegate=yes)"
-		: r == -ENOENT || r == -EPROTO ? "memory, pids and cpu are not all there"
-					       : "the daemon's is not its own (systemd: Delegate=yes)");
+			: r == -ENOENT || r == -EPROTO
+			? "memory, pids and cpu are not all there"
+			: "the daemon's is not its own (systemd: Delegate=yes)");
 	return false;
 }
 
@@ -300,7 +300,8 @@ static void kill_one(pid_t pid, const char *folder)
 		if (strcmp(now.folders[i], folder) != 0)
 			continue;
 		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0); /* fails when it has ended */
-		(void)spawn_ended(pidfd, END_TIMEOUT_MS); /* KVM's own threads end with the last of the others */
+		(void)spawn_ended(pidfd,
+			END_TIMEOUT_MS); /* KVM's own threads end with the last of the others */
 	}
 }
 

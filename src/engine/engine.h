@@ -65,7 +65,7 @@ struct machine_image {
 	unsigned int cpus;
 	uint64_t memory_bytes;
 	uint64_t tsc_khz; /* what its guest believes; 0 where that does not matter */
-	bool card;	  /* it has a network card: unless the engine lacked `network` */
+	bool card;        /* it has a network card: unless the engine lacked `network` */
 };
 
 /* Where a new vm lives and what it starts from. */
@@ -159,13 +159,13 @@ struct vm {
 	int link_fd;    /* owned until taken by vm_take_link(); connected, -1 after */
 	int console_fd; /* owned; the guest's console, non-blocking */
 	bool is_child;  /* ours to reap */
-	struct cgroup cgroup; /* owned; of none, or only its own processes are in it */
 	int status;     /* after vm_reap(): exit status or 128 + signal, -1 when not known */
 	size_t console_len;
 	char console[VM_CONSOLE_BYTES]; /* the last that the guest's console said */
 	/* Takes all that it says, as it is read; or NULL. */
 	void (*on_console)(void *user, const void *data, size_t len);
 	void *console_user;
+	struct cgroup cgroup; /* owned; its process and nothing else is in it, or none */
 };
 
 extern const struct engine_ops qemu_ops;

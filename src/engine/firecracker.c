@@ -61,9 +61,12 @@ enum {
 	API_TIMEOUT_MS = 30000,
 	START_TIMEOUT_MS = 20000, /* until it listens */
 	BOOT_TIMEOUT_MS = 60000,  /* until the agent knocks */
-	CONNECT_TIMEOUT_MS = 10000,
-	LOG_READS_MAX = 64,       /* more than a fifo holds */
-	LOG_BYTES = 4096,         /* of what it said last */
+	LINK_TIMEOUT_MS =
+		30000, /* until the agent is connected to; on a busy host its guest is slow */
+	CONNECT_TRY_MS =
+		10000,      /* then once more: what was in the device when it was reset is lost */
+	LOG_READS_MAX = 64, /* more than a fifo holds */
+	LOG_BYTES = 4096,   /* of what it said last */
 	MEMORY_MAX_MIB = 3 << 10, /* one region; above it a second one begins behind the devices */
 	ANSWER_BYTES = 32,        /* "OK 1073741824\n" */
 	DEVICES_MAX = 16 << 20,   /* a device state takes 0.1 MB */
@@ -178,9 +181,8 @@ static int wait_for(struct vm *vm, int fd, int64_t deadline_ms)
 }
 
 /* Firecracker's own words, before the bytes of the connection: CONNECT, and OK with a number. */
-static int shake_hands(struct vm *vm, int fd)
+static int shake_hands(struct vm *vm, int fd, int64_t deadline_ms)
 {
-	int64_t deadline = clock_mono_ms() + CONNECT_TIMEOUT_MS;
 	char request[32], answer[ANSWER_BYTES];
 	int len = snprintf(request, sizeof(request), "CONNECT %d\n", GUEST_VSOCK_PORT);
 	size_t n = 0;
@@ -188,7 +190,7 @@ static int shake_hands(struct vm *vm, int fd)
 	if (send(fd, request, (size_t)len, MSG_NOSIGNAL) != len)
 		return -EPIPE;
 	while (n == 0 || answer[n - 1] != '\n') {
-		int r = wait_for(vm, fd, deadline);
+		int r = wait_for(vm, fd, deadline_ms);
 
 		/* A byte at a time: what follows is the guest's. */
 		if (r == 0 && (n == sizeof(answer) || recv(fd, answer + n, 1, 0) != 1))
@@ -201,12 +203,20 @@ static int shake_hands(struct vm *vm, int fd)
 }
 
 /* A connection to the agent. */
-static int connect_agent(struct vm *vm, int dir_fd)
+static int connect_agent(struct vm *vm, int dir_fd, int64_t deadline_ms)
 {
-	_cleanup_close_ int fd = unix_connect(dir_fd, "run/link.sock", SOCK_STREAM);
-	int r = fd < 0 ? fd : shake_hands(vm, fd);
+	int r = -ETIMEDOUT;
 
-	return r < 0 ? r : steal_fd(&fd);
+	while (r == -ETIMEDOUT && clock_mono_ms() < deadline_ms) {
+		_cleanup_close_ int fd = unix_connect(dir_fd, "run/link.sock", SOCK_STREAM);
+
+		r = fd < 0
+			? fd
+			: shake_hands(vm, fd, MIN(deadline_ms, clock_mono_ms() + CONNECT_TRY_MS));
+		if (r == 0)
+			return steal_fd(&fd);
+	}
+	return r;
 }
 
 /*
@@ -216,11 +226,12 @@ static int connect_agent(struct vm *vm, int dir_fd)
 static int fc_relink(struct vm *vm, struct err *err)
 {
 	_cleanup_close_ int dir_fd = open_dir(vm, err), first_fd = -1, fd = -1;
+	int64_t deadline = clock_mono_ms() + LINK_TIMEOUT_MS;
 
 	if (dir_fd < 0)
 		return dir_fd;
-	first_fd = connect_agent(vm, dir_fd);
-	fd = first_fd < 0 ? first_fd : connect_agent(vm, dir_fd);
+	first_fd = connect_agent(vm, dir_fd, deadline);
+	fd = first_fd < 0 ? first_fd : connect_agent(vm, dir_fd, deadline);
 	if (fd < 0)
 		return err_set(err, ERR_ENGINE, fd == -ECONNREFUSED ? -EPIPE : fd,
 			"can't reach the machine's vsock: %s", strerror(-fd));
@@ -258,8 +269,8 @@ static int configure(struct vm *vm, const struct vm_spec *spec, struct err *err)
 				"run/link.sock")},
 		{"/network-interfaces/eth0",
 			image->card ? json_pack("{s:s, s:s, s:s}", "iface_id", "eth0", "guest_mac",
-				       GUEST_NET_MAC_TEXT, "host_dev_name", JAIL_CARD_NAME)
-			     : NULL},
+					      GUEST_NET_MAC_TEXT, "host_dev_name", JAIL_CARD_NAME)
+				    : NULL},
 		{"/entropy", json_object()},
 		{"/actions", json_pack("{s:s}", "action_type", "InstanceStart")},
 	};

@@ -31,6 +31,31 @@ sys.exit("no luck today")
 REFUSAL = b'HTTP/1.1 400 \r\nContent-Length: 40\r\n\r\n{"fault_message": "no luck\\u0007 today"}'
 
 
+# Does all that it is asked for; its guest answers the second of three connections, and the third.
+DEAF = """#!/usr/bin/python3
+import os, select, socket, sys
+if "--version" in sys.argv:
+    os.execv("{real}", ["firecracker", "--version"])
+servers = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+for server, path in zip(servers, ("run/api.sock", "run/link.sock")):
+    server.bind(path)
+    server.listen()
+print("Listening on API socket", file=sys.stderr, flush=True)
+links = []
+while len(links) < 3:
+    server = select.select(servers, [], [])[0][0]
+    connection, _ = server.accept()
+    connection.recv(65536)
+    if server is servers[0]:
+        connection.sendall(b"HTTP/1.1 204 \\r\\n\\r\\n")
+    else:
+        links.append(connection)
+        if len(links) > 1:
+            connection.sendall(b"OK 1\\n")
+sys.exit("no luck today")
+"""
+
+
 def stub(tmp_path: Path, text: str) -> dict[str, str]:
     program = tmp_path / "bin" / "firecracker"
     program.parent.mkdir()
@@ -84,6 +109,18 @@ def test_not_well(tmp_path: Path, make_daemon: MakeDaemon, answer: bytes, says: 
     assert "\a" not in got["error"]
     assert d.api.list() == []
     assert d.folders() == []
+    d.stop()
+    d.check_clean()
+
+
+def test_a_connection_that_is_lost(tmp_path: Path, make_daemon: MakeDaemon) -> None:
+    """It is made once more."""
+    real = shutil.which("firecracker")
+    if not real or os.environ.get("PANDASTACK_TEST_ENGINE") != "firecracker":
+        pytest.skip("needs Firecracker, and KVM")
+    d = make_daemon(env=stub(tmp_path, DEAF.format(real=real))).wait_ready()
+    got = d.api.refused("POST", "/v1/sandboxes", 500, "engine.failed", json={"template": "platform"})
+    assert "Firecracker ended: no luck today" in got["error"]
     d.stop()
     d.check_clean()
 

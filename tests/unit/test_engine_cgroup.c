@@ -9,8 +9,7 @@
 #include "engine/cgroup.h"
 #include "scratch.h"
 
-#define V1 \
-	"9:name=systemd:/\n8:pids:/a/pids\n4:memory:/a/b\n2:cpu,cpuacct:/c\n1:net_prio:/memory\n"
+#define V1 "9:name=systemd:/\n8:pids:/a/pids\n4:memory:/a/b\n2:cpu,cpuacct:/c\n1:net_prio:/memory\n"
 
 static void test_parse(void **state)
 {
@@ -42,8 +41,7 @@ static void test_parse(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char path[32] = "untouched";
 
-		assert_int_equal(
-			cgroup_parse(rows[i].text, rows[i].controller, path, sizeof(path)),
+		assert_int_equal(cgroup_parse(rows[i].text, rows[i].controller, path, sizeof(path)),
 			rows[i].r);
 		assert_string_equal(path, rows[i].path ? rows[i].path : "untouched");
 	}
