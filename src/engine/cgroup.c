@@ -204,11 +204,14 @@ bool cgroup_prepare(char *why, size_t size)
 		r = share_out(parents.folders[0]);
 	if (r == 0 && may_make(v2, &parents))
 		return true;
-	(void)snprintf(why, size, "%s",
-		r == -EBUSY ? "other processes are in the daemon's cgroup (systemd: Delegate=yes)"
-			: r == -ENOENT || r == -EPROTO
-			? "memory, pids and cpu are not all there"
-			: "the daemon's is not its own (systemd: Delegate=yes)");
+	if (r == -EBUSY)
+		(void)snprintf(why, size,
+			"other processes are in the daemon's (systemd: Delegate=yes)");
+	else if (r == -ENOENT || r == -EPROTO)
+		(void)snprintf(why, size, "memory, pids and cpu are not all there");
+	else
+		(void)snprintf(why, size, "%s: %s (systemd: Delegate=yes)", parents.folders[0],
+			strerror(r < 0 ? -r : EACCES));
 	return false;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine's cgroup: what it limits, where it lies, and that it ends with the machine. By Firecracker; a host with either version."""
+"""A machine's cgroup: what it limits, where it lies, and that it ends with it. Firecracker, with either version."""
 
 from __future__ import annotations
 
@@ -138,9 +138,9 @@ def own() -> Iterator[Path]:
                 one.rmdir()
 
 
-def within(path: Path, before: str = "") -> list[str]:
+def within(path: Path) -> list[str]:
     """A wrapper that joins it."""
-    return ["sh", "-e", "-c", f'{before} echo 0 >{path}/cgroup.procs; exec "$@"', "sh"]
+    return ["sh", "-e", "-c", f'echo 0 >{path}/cgroup.procs; exec "$@"', "sh"]
 
 
 def test_in_a_cgroup_of_its_own(own: Path, make_daemon: MakeDaemon) -> None:
@@ -163,7 +163,7 @@ def test_among_others(own: Path, make_daemon: MakeDaemon) -> None:
     with subprocess.Popen(["sleep", "1000"]) as other:
         own.joinpath("cgroup.procs").write_text(str(other.pid))
         d = make_daemon(wrapper=within(own)).wait_ready()
-        why = "no cgroups for its machines: other processes are in the daemon's cgroup (systemd: Delegate=yes)"
+        why = "no cgroups for its machines: other processes are in the daemon's (systemd: Delegate=yes)"
         assert why in d.wait_log("engine chosen")["why"]
         assert why in next(e["why"] for e in d.api.call("GET", "/v1/engines") if e["selected"])
         s = d.api.create("platform")
