@@ -133,7 +133,7 @@ def test_no_tap(make_daemon: MakeDaemon) -> None:
     engine = d.wait_ready().api.call("GET", "/healthz")["engine"]
     assert engine["lacks"] == ["streams", "network"]
     assert "no network for its machines: can't open /dev/net/tun" in d.wait_log("engine chosen")["why"]
-    got = d.api.refused("POST", "/v1/sandboxes", 500, "template.stale", json={"template": "platform"})
+    got = d.api.refused("POST", "/v1/sandboxes", 503, "template.stale", json={"template": "platform"})
     assert "baked with a network card, and this host permits machines none: run `pandastack" in got["error"]
     assert d.api.list() == []
     d.stop()
