@@ -221,6 +221,7 @@ def test_where_there_are_no_namespaces(users_place: Path) -> None:
         (["--read", "/nowhere", "true"], "can't find /nowhere: No such file"),
         (["--write", "disk", "/nowhere/program"], "can't find /nowhere/program"),
         (["--read", "file"] * 20 + ["true"], "too many paths"),
+        (["--join", "/nowhere", "true"], "can't join the cgroup /nowhere: No such file"),
     ],
 )
 def test_nonsense(place: Path, args: list[str], says: str) -> None:
