@@ -240,6 +240,8 @@ static int set_limits(const struct cgroup *c, bool v2, uint64_t memory_bytes, un
 
 		(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)values[i]);
 		r = write_text(c->folders[v2 ? 0 : i], controllers[i].limit[v2], text);
+		if (r == -EINVAL && !v2) /* more CPUs than the daemon has, whose limit counts */
+			r = 0;
 	}
 	return r;
 }

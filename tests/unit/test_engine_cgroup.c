@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/spawn.h"
@@ -125,12 +127,63 @@ static void test_life(void **state)
 	free(folder);
 }
 
+static int write_to(const char *dir, const char *name, const char *text)
+{
+	_cleanup_free_ char *path = fs_join(dir, name);
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fs_write_all(fd, text, strlen(text));
+}
+
+/* Version 1 refuses a child more CPUs than its parent has. */
+static int make_within(const char *outer, const char *dir)
+{
+	struct cgroup c = {0};
+	int r = write_to(outer, "cpu.cfs_quota_us", "50000");
+
+	if (r == 0)
+		r = write_to(outer, "cgroup.procs", "0");
+	if (r == 0)
+		r = cgroup_make(dir, MIB(64), 2, &c, NULL);
+	if (r == 0 && strncmp(c.folders[2], outer, strlen(outer)) != 0)
+		r = -ENOENT;
+	cgroup_end(&c);
+	return -r;
+}
+
+static void test_more_than_the_daemon_has(void **state)
+{
+	struct cgroup c = {0};
+	int status = 0;
+	char why[128];
+	char *outer;
+	pid_t pid;
+
+	if (!cgroup_prepare(why, sizeof(why)) || cgroup_make(*state, MIB(64), 2, &c, NULL) < 0 ||
+		!c.folders[1]) {
+		print_message("no cgroups of version 1 here\n");
+		cgroup_end(&c);
+		return;
+	}
+	assert_true(asprintf(&outer, "%s-outer", c.folders[2]) > 0);
+	cgroup_end(&c);
+	assert_int_equal(mkdir(outer, 0755), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(make_within(outer, *state));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(rmdir(outer), 0);
+	assert_int_equal(status, 0);
+	free(outer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),
 		scratch_test(test_of_nobody),
 		scratch_test(test_life),
+		scratch_test(test_more_than_the_daemon_has),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
