@@ -92,7 +92,7 @@ def test_nothing_is_lost(api: Api, stop: Callable[[Sandbox], None]) -> None:
     s = api.create("platform")
     kernel = s.session()
     try:
-        calls = [Printing(s.stream(COMMAND)), Printing(kernel.stream(CELL))]
+        calls = [Printing(s.stream(COMMAND)), Printing(kernel.stream(CELL, timeout_ms=2000 * SECONDS))]
         for call in calls:
             call.wait_for_more()
         for _ in range(2):
