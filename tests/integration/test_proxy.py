@@ -178,6 +178,7 @@ def test_headers_of_an_answer(server: GuestServer) -> None:
     assert "Cache-Control" not in response.headers
     assert response.headers["Content-Security-Policy"].startswith("sandbox ")
     assert len(response.raw.headers.getlist("X-Request-Id")) == 1
+    assert "Pandastack-Version" not in response.headers
 
 
 # ---- servers that do as they please ----

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ._codes import STATUS_OF_CODE
-from ._version import __version__
+from ._versions import is_other_version, version_advice
 
 Json = dict[str, Any]
 
@@ -15,9 +15,6 @@ Json = dict[str, Any]
 def json_object(value: Any) -> Json | None:
     """The value if it is a JSON object."""
     return cast(Json, value) if isinstance(value, dict) else None
-
-
-UPDATE = f"this client is pandastack {__version__}, GET /version says what the daemon is: update the older of the two"
 
 
 class PandastackError(Exception):
@@ -147,8 +144,9 @@ def make_error(body: Json, status: int | None = None, request_id: str | None = N
     if cls is None:
         cls = ServerError if status >= 500 else BadRequestError
     message = str(body.get("error") or f"the daemon answered with HTTP {status}")
-    if cls is NotSupportedError:
-        message = f"{message} ({UPDATE})"
+    # A value that one version takes another may refuse.
+    if cls is NotSupportedError or (code == "request.invalid" and is_other_version()):
+        message = f"{message} ({version_advice()})"
     return cls(
         message,
         status=status,
@@ -160,4 +158,4 @@ def make_error(body: Json, status: int | None = None, request_id: str | None = N
 
 def not_understood(what: str) -> ServerError:
     """The error for an answer of another shape than expected."""
-    return ServerError(f"the daemon's answer is not what this client expects: {what} ({UPDATE})")
+    return ServerError(f"the daemon's answer is not what this SDK expects: {what} ({version_advice()})")

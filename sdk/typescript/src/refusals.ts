@@ -3,8 +3,7 @@
 import { statusOfCode } from "./codes.js";
 import * as errors from "./errors.js";
 import { VERSION } from "./version.js";
-
-const UPDATE = `this SDK is pandastack ${VERSION}, GET /version says what the server is: update the older of the two`;
+import { versionAdvice } from "./versions.js";
 
 function classOf(code: string | undefined, status: number): typeof errors.PandastackError {
   if (code === "sandbox.failed") return errors.SandboxFailed;
@@ -18,17 +17,21 @@ function classOf(code: string | undefined, status: number): typeof errors.Pandas
   return status < 500 ? errors.BadRequestError : errors.ServerError;
 }
 
-/** What an answer of an error stands for, or the `error` event of a stream, which has no status of its own. */
-export function errorOf(message: string, facts: errors.ErrorFacts): errors.PandastackError {
+/**
+ * What an answer of an error stands for, or the `error` event of a stream, which has no status of its own. `daemon` is the
+ * version of who answered.
+ */
+export function errorOf(message: string, facts: errors.ErrorFacts, daemon: string | undefined): errors.PandastackError {
   const { code } = facts;
   const known =
     code !== undefined && Object.hasOwn(statusOfCode, code) ? statusOfCode[code as keyof typeof statusOfCode] : 500;
   const status = facts.status ?? known;
   const kind = classOf(code, status);
-  return new kind(kind === errors.NotSupportedError ? `${message} (${UPDATE})` : message, { ...facts, status });
+  // A value that one version takes another may refuse.
+  const otherValues = code === "request.invalid" && daemon !== undefined && daemon !== VERSION;
+  const advice = kind === errors.NotSupportedError || otherValues ? ` (${versionAdvice(daemon)})` : "";
+  return new kind(message + advice, { ...facts, status });
 }
 
-/** The error for an answer of another shape than expected. */
-export function notUnderstood(what: string): errors.ServerError {
-  return new errors.ServerError(`the server's answer is not what this SDK expects: ${what} (${UPDATE})`);
-}
+/** An answer of another shape than expected; Reply.explain() makes an error for users of it. */
+export class Misshapen extends Error {}

@@ -22,6 +22,7 @@ from pandastack import (
     Sandbox,
     SandboxFailed,
     SandboxTimeout,
+    __version__,
 )
 
 
@@ -110,7 +111,8 @@ def test_refusals_say_why(client: Client) -> None:
         Sandbox.create(from_snapshot="nothing", client=client)
     with pytest.raises(BadRequestError):
         Sandbox.create(ttl_seconds=-1, client=client)
-    with pytest.raises(NotSupportedError, match="update the older"):
+    both = f"the daemon is pandastack {__version__}, this SDK is pandastack {__version__}: is something between"
+    with pytest.raises(NotSupportedError, match=both):
         client.call("GET", "/v1/of-a-newer-daemon")
 
 
