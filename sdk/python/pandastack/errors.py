@@ -119,10 +119,14 @@ class NotSupportedError(ServerError):
     """This daemon does not have that."""
 
 
+# The path itself: what is asked for by its name has a code of its own.
+_UNKNOWN_PATH = ("not_found", "request.method")
+# What one version refuses or lacks, another may have.
+_MAY_BE_NEWS = ("request.invalid", "not_supported")
+
 _CLASS_OF_CODE: dict[str, type[PandastackError]] = {
     "sandbox.failed": SandboxFailed,
-    "not_found": NotSupportedError,  # the path itself: what is asked for by name has a code of its own
-    "request.method": NotSupportedError,
+    **dict.fromkeys(_UNKNOWN_PATH, NotSupportedError),
 }
 _CLASS_OF_STATUS: dict[int, type[PandastackError]] = {
     401: AuthError,
@@ -144,8 +148,7 @@ def make_error(body: Json, status: int | None = None, request_id: str | None = N
     if cls is None:
         cls = ServerError if status >= 500 else BadRequestError
     message = str(body.get("error") or f"the daemon answered with HTTP {status}")
-    # A value that one version takes another may refuse.
-    if cls is NotSupportedError or (code == "request.invalid" and is_other_version()):
+    if code in _UNKNOWN_PATH or (code in _MAY_BE_NEWS and is_other_version()):
         message = f"{message} ({version_advice()})"
     return cls(
         message,

@@ -5,10 +5,15 @@ import * as errors from "./errors.js";
 import { VERSION } from "./version.js";
 import { versionAdvice } from "./versions.js";
 
-function classOf(code: string | undefined, status: number): typeof errors.PandastackError {
+type Code = string | undefined;
+/** The path itself: what is asked for by its name has a code of its own. */
+const UNKNOWN_PATH: Code[] = ["not_found", "request.method"];
+/** What one version refuses or lacks, another may have. */
+const MAY_BE_NEWS: Code[] = ["request.invalid", "not_supported"];
+
+function classOf(code: Code, status: number): typeof errors.PandastackError {
   if (code === "sandbox.failed") return errors.SandboxFailed;
-  // The path itself: what is asked for by its name has a code of its own.
-  if (code === "not_found" || code === "request.method" || status === 501) return errors.NotSupportedError;
+  if (UNKNOWN_PATH.includes(code) || status === 501) return errors.NotSupportedError;
   if (status === 401 || status === 403) return errors.AuthError;
   if (status === 404) return errors.NotFoundError;
   if (status === 409) return errors.ConflictError;
@@ -27,10 +32,9 @@ export function errorOf(message: string, facts: errors.ErrorFacts, daemon: strin
     code !== undefined && Object.hasOwn(statusOfCode, code) ? statusOfCode[code as keyof typeof statusOfCode] : 500;
   const status = facts.status ?? known;
   const kind = classOf(code, status);
-  // A value that one version takes another may refuse.
-  const otherValues = code === "request.invalid" && daemon !== undefined && daemon !== VERSION;
-  const advice = kind === errors.NotSupportedError || otherValues ? ` (${versionAdvice(daemon)})` : "";
-  return new kind(message + advice, { ...facts, status });
+  const other = daemon !== undefined && daemon !== VERSION;
+  const advised = UNKNOWN_PATH.includes(code) || (other && MAY_BE_NEWS.includes(code));
+  return new kind(advised ? `${message} (${versionAdvice(daemon)})` : message, { ...facts, status });
 }
 
 /** An answer of another shape than expected; Reply.explain() makes an error for users of it. */

@@ -292,7 +292,7 @@ def refused(status: str, code: str) -> bytes:
     [
         (refused("404 Not Found", "sandbox.not_found"), NotFoundError, "words"),
         (refused("401 Unauthorized", "auth.unauthorized"), AuthError, "pandastack serve"),
-        (refused("501 Not Implemented", "not_supported"), NotSupportedError, "update the daemon and restart it"),
+        (refused("501 Not Implemented", "not_supported"), NotSupportedError, "words"),
         (refused("503 Service Unavailable", "sandbox.failed"), SandboxFailed, "words"),
         (answer("{}"), APIConnectionError, "proxy"),
         (answer("<html>bad gateway</html>", "502 Bad Gateway"), ServerError, "PANDASTACK_API"),
