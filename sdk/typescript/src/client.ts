@@ -7,6 +7,7 @@ import { resolveConfig, type ClientOptions, type Config } from "./config.js";
 import { APIConnectionError, APITimeoutError } from "./errors.js";
 import { bodyStream, Reply, Watch } from "./exchange.js";
 import { fromWire } from "./names.js";
+import { otherOrigin } from "./platform.js";
 import { Snapshots, Templates } from "./resources.js";
 import type { ServerEvent } from "./sse.js";
 
@@ -29,6 +30,7 @@ export interface RequestOptions extends CallOptions {
   repeatable?: boolean;
 }
 
+const START = 'start the server with "pandastack serve", or set PANDASTACK_API to its address';
 const SILENCE_MS = 120_000;
 const FOREVER_MS = 2 ** 31 - 1;
 const TRIES = 3;
@@ -147,7 +149,7 @@ export class Client {
       redirect: "manual",
       signal: watch.signal,
     };
-    const failed = `${config.url} can't be reached: start the server with "pandastack serve", or set PANDASTACK_API to its address`;
+    const failed = `${config.url} can't be reached: ${otherOrigin(config.url) ?? START}`;
     try {
       const response = await watch.wait(fetch(`${config.url}${path}${search(options.query)}`, init), failed);
       return new Reply(response, watch);
