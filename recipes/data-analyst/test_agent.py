@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The analyst on the weather of Seattle, with a scripted server in place of OpenAI's."""
 
-import base64
 import csv
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,15 +36,14 @@ def test_it_analyses_a_csv() -> None:
     with scripted(*cells, say("July is warmest.")) as server:
         answer, charts = agent.analyse(WEATHER, QUESTION, client(server))
         assert answer == "July is warmest."
-        about = server.seen("user")[0]
+        about = server.requests[0]["messages"][1]["content"]
         assert "1461 entries" in about, "the model is told what there is"
         assert "temp_max" in about
-        failed, value, drawn = server.seen("tool")
+        (failed, value, drawn), pictures = server.shown()
         assert "AttributeError: Can only use .dt accessor" in failed
         assert value == str(round(mean(july()), 2))
         assert "iVBOR" not in drawn
-        (picture,) = server.pictures()
-        assert base64.b64decode(picture) == charts[0].data
+        assert pictures == [chart.data for chart in charts]
     story.check_png(charts[0].data)
 
 
@@ -57,5 +55,5 @@ def test_what_is_no_csv(tmp_path: Path) -> None:
 
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
-    with scripted() as server, pytest.raises(BadRequestError):
+    with scripted(call("run_python", code="1")) as server, pytest.raises(BadRequestError):
         agent.analyse(WEATHER, QUESTION, client(server))
