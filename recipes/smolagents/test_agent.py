@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pandastack import CodeContext, Sandbox
 from pandastack.integrations.smolagents import SandboxExecutor
+from smolagents import ChatMessage, CodeAgent, MessageRole, Model, tool
 from smolagents.utils import AgentError
 
 import agent
 from recipes import story
 from recipes.openai_server import say
 from recipes.typed import Typed
-from smolagents import ChatMessage, CodeAgent, MessageRole, Model, tool
 
 
 class ScriptedModel(Model):
@@ -101,7 +101,9 @@ def test_a_guest_cannot_make_us_unpickle(ctx: CodeContext, value: str) -> None:
 
 def test_its_command_line(typed: Typed) -> None:
     codes = [*story.CELLS, f"final_answer({story.ANSWER!r})"]
-    printed, server = typed(story.QUESTION, model=[say(f"Thought: code it.\n<code>\n{code}\n</code>") for code in codes])
+    printed, server = typed(
+        story.QUESTION, model=[say(f"Thought: code it.\n<code>\n{code}\n</code>") for code in codes]
+    )
     assert printed.splitlines()[-1] == story.ANSWER
     (picture,) = server.shown()[1]
     story.check_png(picture)

@@ -16,14 +16,14 @@ from pandastack import Sandbox
 
 Json = dict[str, Any]
 _made: list[tuple[Json, Json]] = []  # what was asked for, and what it became
-_seen: set[str] = set()
+_heard: list[str] = []  # the ids of all
 
 
 def _hear(response: httpx.Response) -> httpx.Response:
     request = response.request
     if (request.method, request.url.path, response.status_code) == ("POST", "/v1/sandboxes", 201):
         _made.append((json.loads(request.content), response.json()))
-        _seen.add(_made[-1][1]["id"])
+        _heard.append(_made[-1][1]["id"])
     return response
 
 
@@ -57,5 +57,6 @@ def cleanup(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """An agent that makes sandboxes has made one, and it was heard."""
     makes = "Sandbox.create(" in (session.config.rootpath / "agent.py").read_text()
-    if makes and not _seen:
+    if makes and not _heard:
+        print("no sandbox was seen to be made")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
