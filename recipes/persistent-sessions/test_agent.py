@@ -27,9 +27,7 @@ def turn(path: Path, cell: str) -> ScriptedServer:
 def process(*args: object, **environment: str) -> str:
     """What the command prints."""
     command = [sys.executable, agent.__file__, *map(str, args)]
-    return subprocess.run(
-        command, env={**os.environ, **environment}, check=True, stdout=subprocess.PIPE, text=True
-    ).stdout
+    return subprocess.check_output(command, env={**os.environ, **environment}, text=True)
 
 
 def test_it_goes_on_after_the_process_and_after_the_machine(tmp_path: Path) -> None:

@@ -401,6 +401,8 @@ def test_recipe_names_what_its_test_runs(page: str) -> None:
     assert re.fullmatch(lines, block.text)
     for path in re.findall(r"(?<!/)\b(?:recipes|sdk|examples)/[\w./-]+", block.text):
         assert (REPO / path).exists(), path
+    agent = folder / ("agent.py" if python else "agent.ts")
+    assert len(agent.read_text().splitlines()) < 80, "it is read as a whole"
     test = (folder / ("test_agent.py" if python else "agent.test.ts")).read_text()
     assert re.search(r"^(import|from) agent\b" if python else r'from "./agent.ts"', test, re.MULTILINE)
     if python:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin: what a recipe's test makes says whose it is, has a time to live, and is gone when the test is over.
+"""A pytest plugin: what a recipe's test makes says whose it is, has a time to live, and is gone after the test.
 
 It goes by what the daemon answers. A fixture that serves several tests may keep a sandbox for them.
 """
@@ -38,8 +38,8 @@ def _hearing_too(send: Callable[..., Awaitable[httpx.Response]]) -> Callable[...
     return heard
 
 
-httpx.Client.send = _hearing(httpx.Client.send)  # type: ignore[method-assign]
-httpx.AsyncClient.send = _hearing_too(httpx.AsyncClient.send)  # type: ignore[assignment,method-assign]
+httpx.Client.send = _hearing(httpx.Client.send)
+httpx.AsyncClient.send = _hearing_too(httpx.AsyncClient.send)
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m recipes.command_line COMMAND...: run a recipe as its page says it, with a scripted server in place of OpenAI's."""
+"""Run a recipe as its page says it, with a server in place of OpenAI's: python -m recipes.command_line COMMAND."""
 
 from __future__ import annotations
 
