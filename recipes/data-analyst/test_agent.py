@@ -14,9 +14,9 @@ from recipes import story
 from recipes.openai_server import ScriptedServer, call, say, scripted
 
 WEATHER = Path(__file__).parents[2] / "examples" / "seattle-weather" / "seattle-weather.csv"
-QUESTION = "How warm is it at noon, by month? Draw it."
+QUESTION = "How warm do the days get, by month? Draw it."
 WRONG = "by_month = df.groupby(df.date.dt.month)['temp_max'].mean()"
-RIGHT = "df['date'] = pd.to_datetime(df.date)\n" + WRONG + "\nround(float(by_month[7]), 2)"
+RIGHT = "df['date'] = pd.to_datetime(df.date)\n" + WRONG + "\nround(float(by_month[8]), 2)"
 DRAWN = "ax = by_month.plot.bar(title='Seattle, daily maximum')\nax.figure"
 
 
@@ -24,24 +24,24 @@ def client(server: ScriptedServer) -> OpenAI:
     return OpenAI(api_key="none", base_url=server.url, max_retries=0)
 
 
-def july() -> Iterator[float]:
+def august() -> Iterator[float]:
     with WEATHER.open() as f:
         for row in csv.DictReader(f):
-            if row["date"][5:7] == "07":
+            if row["date"][5:7] == "08":
                 yield float(row["temp_max"])
 
 
 def test_it_analyses_a_csv() -> None:
     cells = [call("run_python", code=code) for code in (WRONG, RIGHT, DRAWN)]
-    with scripted(*cells, say("July is warmest.")) as server:
+    with scripted(*cells, say("August is warmest.")) as server:
         answer, charts = agent.analyse(WEATHER, QUESTION, client(server))
-        assert answer == "July is warmest."
+        assert answer == "August is warmest."
         about = server.requests[0]["messages"][1]["content"]
         assert "1461 entries" in about, "the model is told what there is"
         assert "temp_max" in about
         (failed, value, drawn), pictures = server.shown()
         assert "AttributeError: Can only use .dt accessor" in failed
-        assert value == str(round(mean(july()), 2))
+        assert value == str(round(mean(august()), 2))
         assert "iVBOR" not in drawn
         assert pictures == [chart.data for chart in charts]
     story.check_png(charts[0].data)
