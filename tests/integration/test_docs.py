@@ -410,6 +410,21 @@ def test_recipe_names_what_its_test_runs(page: str) -> None:
         assert bool(wants) == (" -r " in block.text)
 
 
+@pytest.mark.parametrize("page", RECIPES)
+def test_recipe_is_of_the_versions_that_it_names(page: str) -> None:
+    """What a user installs is what the table names and the test has. npm compares package.json and its lock."""
+    folder = (REPO / page).parent
+    table = (REPO / "docs" / "recipes.md").read_text().splitlines()
+    row = next(line for line in table if f"(../recipes/{folder.name})" in line)
+    if (folder / "package.json").exists():
+        wanted = list(json.loads((folder / "package.json").read_text())["dependencies"].items())
+    else:
+        wanted = re.findall(r"^([\w-]+)(?:\[\w+\])?==(\S+)$", (folder / "requirements.txt").read_text(), re.MULTILINE)
+        lock = (folder / "requirements.lock").read_text().splitlines()
+        assert {f"{name}=={version}" for name, version in wanted} <= set(lock)
+    assert all(version in row for _, version in wanted[:1]), row
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", TYPED)
