@@ -51,7 +51,7 @@ def test_the_backend_says_what_is_wrong() -> None:
     with Sandbox.create(ttl_seconds=600, metadata={"recipe": "deepagents"}) as sandbox:
         backend = SandboxBackend(sandbox)
         assert backend.execute("echo out; echo err >&2; exit 3").exit_code == 3
-        late = backend.execute("echo begun; sleep 60", timeout=1)
+        late = backend.execute("echo begun; sleep 60", timeout=3)
         assert late.exit_code == 124
         assert "begun" in late.output
         assert "timeout" in late.output
