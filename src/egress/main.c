@@ -21,7 +21,7 @@
 #include "egress/isolate.h"
 
 enum { FD_CARD = 3, FD_LISTEN, FD_DAEMON, FD_ENGINE };
-enum { STREAM_BUFFER_MIN = 128 << 10 }; /* of libslirp's */
+enum { STREAM_BUFFER_MIN = 128 << 10 }; /* of libslirp's, which grow before they are used */
 enum { TURN_NS = 100000 };              /* the shortest that there is */
 
 /*
@@ -36,6 +36,16 @@ static void ask_for_short_turns(void)
 		return;
 	attr.sched_runtime = TURN_NS;
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0); /* it works without, too */
+}
+
+/*
+ * A stream's buffers are mappings of their own: they take what was touched of them, and grow without being copied. The C library
+ * takes them from the heap's end all the same where that has room for them.
+ */
+static void keep_buffers_out_of_the_heap(void)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, STREAM_BUFFER_MIN);
+	(void)mallopt(M_TOP_PAD, 0);
 }
 
 static int run(struct control *control, struct stack *stack)
@@ -94,8 +104,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail */
-	/* A stream's buffers are mappings of their own, and take what was touched of them. */
-	(void)mallopt(M_MMAP_THRESHOLD, STREAM_BUFFER_MIN);
+	keep_buffers_out_of_the_heap();
 	ask_for_short_turns();
 	control = control_new(FD_LISTEN, FD_DAEMON);
 	r = start(control, &stack, &err);

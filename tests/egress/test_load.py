@@ -19,6 +19,7 @@ from egress.test_reach import linger_reset
 from egress.world import ECHO, OTHER, PRIVATE, WEB, World
 
 MEMORY_MAX = 128 << 20
+CONNECTION_MAX = 20 << 10  # of one that carried nothing yet
 
 
 def flood(wire: Wire, frames: Iterable[bytes]) -> None:
@@ -64,8 +65,8 @@ def test_segments_that_begin_a_connection(helper: Callable[..., Helper], world: 
     with world.internet.listen(WEB) as listener:
         port = listener.getsockname()[1]
         flood(wire, (tcp(WEB, port, source_port=1024 + n) for n in range(3000)))
-        assert h.control.stats()["connections"] > 1000
-        assert memory(h) < MEMORY_MAX
+        assert (n := h.control.stats()["connections"]) > 1000
+        assert memory(h) < n * CONNECTION_MAX, "its buffers take what was written to them"
         other = h.connect()
         assert other.stats()["connections"] > 1000, "a daemon is heard all the same"
         h.control = other
