@@ -302,4 +302,3 @@ def test_fork_tree_and_promote(loaded: CodeContext, client: Client) -> None:
         assert ids(client) & {c.id for c in children} == {children[1].id}
         with pytest.raises(BadRequestError):
             loaded.sandbox.fork_tree(17)
-
