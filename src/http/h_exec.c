@@ -105,9 +105,7 @@ int64_t command_deadline(const struct command *c)
 
 int command_err_timeout(int64_t timeout_ms, struct err *err)
 {
-	return err_set(err, ERR_TIMEOUT, -ETIMEDOUT,
-		"command timeout after %gs: it was killed; allow it more time, or run it in the "
-		"background",
+	return err_set(err, ERR_TIMEOUT, -ETIMEDOUT, "command timeout after %gs",
 		(double)timeout_ms / 1000);
 }
 

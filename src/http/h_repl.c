@@ -151,8 +151,7 @@ static int gather(struct link_stream *s, int client_fd, struct cell *cell, json_
 
 static int err_timeout(int64_t timeout_ms, struct err *err)
 {
-	return err_set(err, ERR_TIMEOUT, -ETIMEDOUT,
-		"cell timeout after %gs: allow it more time, or do less in one cell",
+	return err_set(err, ERR_TIMEOUT, -ETIMEDOUT, "cell timeout after %gs",
 		(double)timeout_ms / 1000);
 }
 

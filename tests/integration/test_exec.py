@@ -102,7 +102,7 @@ def test_P2_timeout_kills_the_whole_tree(box: Sandbox) -> None:
     )
     took = time.monotonic() - began
     assert 0.9 <= took < 5, took
-    assert answer["error"].startswith("command timeout after 1s: ")
+    assert answer["error"] == "command timeout after 1s"
     assert answer["details"]["stdout"] == "before\n"
     assert answer["details"]["timed_out"] is True
     assert box.exec("pgrep -a sleep")["stdout"] == ""

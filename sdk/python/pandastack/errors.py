@@ -123,6 +123,8 @@ class NotSupportedError(ServerError):
 _UNKNOWN_PATH = ("not_found", "request.method")
 # What one version refuses or lacks, another may have.
 _MAY_BE_NEWS = ("request.invalid", "not_supported")
+# Of a command or a cell.
+_TIMED_OUT = " timeout after "
 
 _CLASS_OF_CODE: dict[str, type[PandastackError]] = {
     "sandbox.failed": SandboxFailed,
@@ -150,6 +152,8 @@ def make_error(body: Json, status: int | None = None, request_id: str | None = N
     message = str(body.get("error") or f"the daemon answered with HTTP {status}")
     if code in _UNKNOWN_PATH or (code in _MAY_BE_NEWS and is_other_version()):
         message = f"{message} ({version_advice()})"
+    elif cls is SandboxTimeout and _TIMED_OUT in message:
+        message = f"{message}: allow it more time, or do less at once"
     return cls(
         message,
         status=status,

@@ -10,6 +10,8 @@ type Code = string | undefined;
 const UNKNOWN_PATH: Code[] = ["not_found", "request.method"];
 /** What one version refuses or lacks, another may have. */
 const MAY_BE_NEWS: Code[] = ["request.invalid", "not_supported"];
+/** Of a command or a cell. */
+const TIMED_OUT = " timeout after ";
 
 function classOf(code: Code, status: number): typeof errors.PandastackError {
   if (code === "sandbox.failed") return errors.SandboxFailed;
@@ -22,6 +24,15 @@ function classOf(code: Code, status: number): typeof errors.PandastackError {
   return status < 500 ? errors.BadRequestError : errors.ServerError;
 }
 
+function advised(message: string, code: Code, kind: typeof errors.PandastackError, daemon: string | undefined): string {
+  const other = daemon !== undefined && daemon !== VERSION;
+  if (UNKNOWN_PATH.includes(code) || (other && MAY_BE_NEWS.includes(code)))
+    return `${message} (${versionAdvice(daemon)})`;
+  if (kind === errors.SandboxTimeout && message.includes(TIMED_OUT))
+    return `${message}: allow it more time, or do less at once`;
+  return message;
+}
+
 /**
  * What an answer of an error stands for, or the `error` event of a stream, which has no status of its own. `daemon` is the
  * version of who answered.
@@ -32,9 +43,7 @@ export function errorOf(message: string, facts: errors.ErrorFacts, daemon: strin
     code !== undefined && Object.hasOwn(statusOfCode, code) ? statusOfCode[code as keyof typeof statusOfCode] : 500;
   const status = facts.status ?? known;
   const kind = classOf(code, status);
-  const other = daemon !== undefined && daemon !== VERSION;
-  const advised = UNKNOWN_PATH.includes(code) || (other && MAY_BE_NEWS.includes(code));
-  return new kind(advised ? `${message} (${versionAdvice(daemon)})` : message, { ...facts, status });
+  return new kind(advised(message, code, kind, daemon), { ...facts, status });
 }
 
 /** An answer of another shape than expected; Reply.explain() makes an error for users of it. */
