@@ -14,6 +14,8 @@ from pandastack.integrations.autogen import SandboxCodeExecutor
 
 import agent
 from recipes import story
+from recipes.openai_server import say
+from recipes.typed import Typed
 
 
 def scripted(*answers: str) -> ReplayChatCompletionClient:
@@ -43,7 +45,7 @@ def test_it_corrects_itself_and_draws() -> None:
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
     with pytest.raises(Exception, match="No more mock responses"):
-        asyncio.run(agent.answer(story.QUESTION, scripted()))
+        asyncio.run(agent.answer(story.QUESTION, scripted("```python\n1\n```")))
 
 
 def test_the_executor() -> None:
@@ -75,7 +77,15 @@ def test_the_executor() -> None:
         assert await sandbox.list_code_contexts() == [], "it leaves no kernel"
 
     async def main() -> None:
-        async with await AsyncSandbox.create(ttl_seconds=600) as sandbox:
+        async with await AsyncSandbox.create(ttl_seconds=600, metadata={"recipe": "autogen"}) as sandbox:
             await use(sandbox)
 
     asyncio.run(main())
+
+
+def test_its_command_line(typed: Typed) -> None:
+    blocks = [say(f"```python\n{code}\n```") for code in story.CELLS]
+    printed, server = typed(story.QUESTION, model=[*blocks, say(f"{story.ANSWER} DONE")])
+    assert printed.strip() == f"{story.ANSWER} DONE"
+    (picture,) = server.shown()[1]
+    story.check_png(picture)

@@ -7,13 +7,12 @@ import sys
 os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")  # before crewai is imported
 os.environ.setdefault("CREWAI_TRACING_ENABLED", "false")
 
+from crewai import LLM, Agent, Crew, Task
 from crewai.crews import CrewOutput
 from crewai.hooks import LLMCallHookContext, register_before_llm_call_hook, unregister_before_llm_call_hook
 from crewai.llms.base_llm import BaseLLM
 from crewai.tools import BaseTool, tool
 from pandastack import CodeContext, Picture, Sandbox
-
-from crewai import LLM, Agent, Crew, Task
 
 
 def python_tool(ctx: CodeContext, drawn: list[Picture]) -> BaseTool:

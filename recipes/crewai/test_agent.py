@@ -11,6 +11,7 @@ from crewai.llms.base_llm import BaseLLM
 
 import agent
 from recipes import story
+from recipes.typed import Typed
 
 
 class ScriptedLLM(BaseLLM):
@@ -46,4 +47,10 @@ def test_it_corrects_itself_and_draws() -> None:
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
     with pytest.raises(ConnectionError, match="the script is over"):
-        agent.answer(story.QUESTION, ScriptedLLM(model="scripted", script=iter([])))
+        agent.answer(story.QUESTION, ScriptedLLM(model="scripted", script=iter([run_python(0, "1")])))
+
+
+def test_its_command_line(typed: Typed) -> None:
+    printed, server = typed(story.QUESTION)
+    assert printed.strip() == story.ANSWER
+    story.check(*server.shown())

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The analyst on the weather of Seattle, with a scripted server in place of OpenAI's."""
 
-import base64
 import csv
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,9 @@ from recipes import story
 from recipes.openai_server import ScriptedServer, call, say, scripted
 
 WEATHER = Path(__file__).parents[2] / "examples" / "seattle-weather" / "seattle-weather.csv"
-QUESTION = "How warm is it at noon, by month? Draw it."
+QUESTION = "How warm do the days get, by month? Draw it."
 WRONG = "by_month = df.groupby(df.date.dt.month)['temp_max'].mean()"
-RIGHT = "df['date'] = pd.to_datetime(df.date)\n" + WRONG + "\nround(float(by_month[7]), 2)"
+RIGHT = "df['date'] = pd.to_datetime(df.date)\n" + WRONG + "\nround(float(by_month[8]), 2)"
 DRAWN = "ax = by_month.plot.bar(title='Seattle, daily maximum')\nax.figure"
 
 
@@ -25,27 +24,26 @@ def client(server: ScriptedServer) -> OpenAI:
     return OpenAI(api_key="none", base_url=server.url, max_retries=0)
 
 
-def july() -> Iterator[float]:
+def august() -> Iterator[float]:
     with WEATHER.open() as f:
         for row in csv.DictReader(f):
-            if row["date"][5:7] == "07":
+            if row["date"][5:7] == "08":
                 yield float(row["temp_max"])
 
 
 def test_it_analyses_a_csv() -> None:
     cells = [call("run_python", code=code) for code in (WRONG, RIGHT, DRAWN)]
-    with scripted(*cells, say("July is warmest.")) as server:
+    with scripted(*cells, say("August is warmest.")) as server:
         answer, charts = agent.analyse(WEATHER, QUESTION, client(server))
-        assert answer == "July is warmest."
-        about = server.seen("user")[0]
+        assert answer == "August is warmest."
+        about = server.requests[0]["messages"][1]["content"]
         assert "1461 entries" in about, "the model is told what there is"
         assert "temp_max" in about
-        failed, value, drawn = server.seen("tool")
+        (failed, value, drawn), pictures = server.shown()
         assert "AttributeError: Can only use .dt accessor" in failed
-        assert value == str(round(mean(july()), 2))
+        assert value == str(round(mean(august()), 2))
         assert "iVBOR" not in drawn
-        (picture,) = server.pictures()
-        assert base64.b64decode(picture) == charts[0].data
+        assert pictures == [chart.data for chart in charts]
     story.check_png(charts[0].data)
 
 
@@ -57,5 +55,5 @@ def test_what_is_no_csv(tmp_path: Path) -> None:
 
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
-    with scripted() as server, pytest.raises(BadRequestError):
+    with scripted(call("run_python", code="1")) as server, pytest.raises(BadRequestError):
         agent.analyse(WEATHER, QUESTION, client(server))

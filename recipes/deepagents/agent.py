@@ -4,13 +4,12 @@
 import sys
 from pathlib import Path
 
+from deepagents import create_deep_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 from langchain_openai import ChatOpenAI
 from pandastack import Sandbox
 from pandastack.integrations.deepagents import SandboxBackend
-
-from deepagents import create_deep_agent
 
 PROMPT = """\
 Work in /workspace, and compute by running Python scripts there; never guess a number. Read a traceback, correct the \

@@ -2,6 +2,7 @@
 """The deep agent with LangChain's fake model: it writes a script, runs, edits and runs it, and looks at the chart."""
 
 import base64
+from pathlib import Path
 
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
@@ -11,6 +12,9 @@ from pandastack.integrations.deepagents import SandboxBackend
 import agent
 from recipes import story
 from recipes.langchain_model import ScriptedModel, call
+from recipes.openai_server import call as wanted
+from recipes.openai_server import say
+from recipes.typed import Typed
 
 SCRIPT = "sales = [120, 90, 150]\nprint(sales.mean())\n"
 DRAWING = "import matplotlib.pyplot as plt\nplt.bar(['Jan', 'Feb', 'Mar'], sales)\nplt.savefig('sales.png')\n"
@@ -44,10 +48,10 @@ def test_it_corrects_its_script_and_draws() -> None:
 
 
 def test_the_backend_says_what_is_wrong() -> None:
-    with Sandbox.create(ttl_seconds=600) as sandbox:
+    with Sandbox.create(ttl_seconds=600, metadata={"recipe": "deepagents"}) as sandbox:
         backend = SandboxBackend(sandbox)
         assert backend.execute("echo out; echo err >&2; exit 3").exit_code == 3
-        late = backend.execute("echo begun; sleep 60", timeout=1)
+        late = backend.execute("echo begun; sleep 60", timeout=3)
         assert late.exit_code == 124
         assert "begun" in late.output
         assert "timeout" in late.output
@@ -59,4 +63,12 @@ def test_the_backend_says_what_is_wrong() -> None:
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
     with pytest.raises(Exception, match="StopIteration"):
-        agent.answer(story.QUESTION, ScriptedModel.of([]))
+        agent.answer(story.QUESTION, ScriptedModel.of([call("execute", command="true")]))
+
+
+def test_its_command_line(typed: Typed) -> None:
+    draw = "from PIL import Image; Image.new('RGB', (320, 240)).save('/workspace/sales.png')"
+    calls = [wanted("execute", command=f'python3 -c "{draw}"'), wanted("read_file", file_path="/workspace/sales.png")]
+    printed, server = typed(story.QUESTION, model=[*calls, say(story.ANSWER)])
+    assert printed.strip() == story.ANSWER
+    assert server.shown()[1] == [Path("sales.png").read_bytes()]

@@ -7,6 +7,7 @@ from pandastack import CodeContext, ExploreError, Sandbox
 
 import agent
 from recipes.openai_server import ScriptedServer, say, scripted
+from recipes.typed import Typed
 
 MEAN = "mean = past.temp_max.mean()\npredict = lambda date: mean"
 BROKEN = "predict = lambda date: past.temperature.mean()"
@@ -31,6 +32,8 @@ def test_the_best_of_three_stays() -> None:
     assert [box.id for box in Sandbox.list()] == [best.winner.id], "the others are gone"
     (ctx,) = best.winner.list_code_contexts()
     assert CodeContext(best.winner, ctx.id).run_code("len(monthly)").text == "12", "the winner goes on from here"
+    assert best.winner.metadata["recipe"] == "fork-on-explore"
+    assert best.winner.ttl_seconds == 600
     best.winner.kill()
 
 
@@ -43,4 +46,13 @@ def test_when_all_fail_the_tracebacks_are_said() -> None:
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
     with scripted() as server, pytest.raises(BadRequestError):
         agent.explore(client(server), 2)
+    assert Sandbox.list() == []
+
+
+def test_its_command_line(typed: Typed) -> None:
+    printed, _ = typed("2", model=[[say(BROKEN), say(MEAN)]])
+    first, second, *best = printed.splitlines()
+    assert first == "failed"
+    assert second.endswith(" degrees off")
+    assert best == MEAN.splitlines()
     assert Sandbox.list() == []

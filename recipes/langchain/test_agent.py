@@ -2,6 +2,7 @@
 """The agent with LangChain's fake model."""
 
 import base64
+from pathlib import Path
 
 import pytest
 from langchain_core.messages import ToolMessage
@@ -11,6 +12,7 @@ from pandastack import Execution
 import agent
 from recipes import story
 from recipes.langchain_model import ScriptedModel, call
+from recipes.typed import Typed
 
 
 def test_it_corrects_itself_and_draws() -> None:
@@ -32,4 +34,11 @@ def test_it_corrects_itself_and_draws() -> None:
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
     with pytest.raises(Exception, match="StopIteration"):
-        agent.answer(story.QUESTION, ScriptedModel.of([]))
+        agent.answer(story.QUESTION, ScriptedModel.of([call("run_python", code="1")]))
+
+
+def test_its_command_line(typed: Typed) -> None:
+    printed, server = typed(story.QUESTION)
+    assert printed.strip() == story.ANSWER
+    story.check(*server.shown())
+    story.check_png(Path("chart-1.png").read_bytes())

@@ -32,7 +32,8 @@ def build_graph(model: BaseChatModel, ctx: CodeContext) -> CompiledStateGraph:
             for message in tool_messages_at_the_end(state["messages"])
             for picture in message.artifact or []
         ]
-        return {"messages": [HumanMessage(["This is what was drawn:", *images])] if images else []}
+        text = {"type": "text", "text": "This is what was drawn:"}
+        return {"messages": [HumanMessage([text, *images])] if images else []}
 
     graph = StateGraph(MessagesState)
     graph.add_node("think", think)

@@ -12,6 +12,7 @@ from llama_index.core.llms.mock import MockFunctionCallingLLM
 
 import agent
 from recipes import story
+from recipes.typed import Typed
 
 
 class Script:
@@ -41,5 +42,12 @@ def test_it_corrects_itself_and_draws() -> None:
 
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
+    script = Script(iter([run_python(0, "1")]))
     with pytest.raises(Exception, match="StopIteration"):
-        asyncio.run(agent.answer(story.QUESTION, MockFunctionCallingLLM(response_generator=Script(iter([])))))
+        asyncio.run(agent.answer(story.QUESTION, MockFunctionCallingLLM(response_generator=script)))
+
+
+def test_its_command_line(typed: Typed) -> None:
+    printed, server = typed(story.QUESTION)
+    assert printed.strip() == story.ANSWER
+    story.check(*server.shown())

@@ -44,6 +44,15 @@ def test_what_goes_wrong_is_a_traceback() -> None:
     assert "HTTP Error 404" in (agent.call("http://localhost:8000/none.json", "answer").error or "")
 
 
+def test_who_is_interrupted_leaves_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_code(*args: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sandbox, "run_code", run_code)
+    with pytest.raises(KeyboardInterrupt):
+        agent.call("http://localhost:8000/repo.json", "answer")
+
+
 def test_another_host_is_out_of_reach() -> None:
     other = "json.load(urllib.request.urlopen('http://192.0.2.1/', timeout=20))"
     ex = agent.call("http://api.example.invalid/", other)

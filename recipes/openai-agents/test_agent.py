@@ -8,6 +8,7 @@ from agents.testing import ScriptedModel, UnexpectedModelCall, assistant_message
 
 import agent
 from recipes import story
+from recipes.typed import Typed
 
 
 def test_it_corrects_itself_and_draws() -> None:
@@ -25,4 +26,10 @@ def test_it_corrects_itself_and_draws() -> None:
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
     with pytest.raises(UnexpectedModelCall):
-        agent.answer(story.QUESTION, ScriptedModel([]))
+        agent.answer(story.QUESTION, ScriptedModel([[function_call("run_python", {"code": "1"}, call_id="1")]]))
+
+
+def test_its_command_line(typed: Typed) -> None:
+    printed, server = typed(story.QUESTION)
+    assert printed.strip() == story.ANSWER
+    story.check(*server.shown())

@@ -10,8 +10,6 @@ from pandastack import Client, CodeContext, NotFoundError, Sandbox
 from pydantic_ai import Agent, BinaryContent, ModelMessagesTypeAdapter, RunContext
 from pydantic_ai.models import Model
 
-IDLE_SECONDS = 900  # for so long the machine waits, warm, for the next turn; after that the snapshot is enough
-
 agent = Agent(
     deps_type=CodeContext,
     instructions="Compute with run_python. Its variables stay for the whole conversation, however long it pauses.",
@@ -19,10 +17,11 @@ agent = Agent(
 
 
 @agent.tool
-def run_python(run: RunContext[CodeContext], code: str) -> list[str | BinaryContent]:
+def run_python(run: RunContext[CodeContext], code: str) -> str | list[str | BinaryContent]:
     """Run Python. What it prints, the last value, the traceback and charts are shown to you."""
     text, pictures = run.deps.run_code(code).for_model()
-    return [text, *(BinaryContent(p.data, media_type=p.mime_type) for p in pictures)]
+    images = [BinaryContent(p.data, media_type=p.mime_type) for p in pictures]
+    return [text, *images] if images else text  # a list of text alone would be JSON for the model
 
 
 class Session:
@@ -40,7 +39,8 @@ class Session:
             sandbox = Sandbox.connect(self.sandbox_id or "none")
         except NotFoundError:
             about = {"recipe": "persistent-sessions", "session": self.path.stem}
-            sandbox = Sandbox.create(from_snapshot=self.snapshot_id, ttl_seconds=IDLE_SECONDS, metadata=about)
+            # So long the machine waits, warm, for the next turn; after that the snapshot is enough.
+            sandbox = Sandbox.create(from_snapshot=self.snapshot_id, ttl_seconds=900, metadata=about)
         self.sandbox_id = sandbox.id
         ctx = CodeContext(sandbox, self.context_id) if self.context_id else sandbox.create_code_context()
         self.context_id = ctx.id  # which it also has in a sandbox from the snapshot

@@ -15,10 +15,11 @@ agent = Agent(
 
 
 @agent.tool
-def run_python(run: RunContext[CodeContext], code: str) -> list[str | BinaryContent]:
+def run_python(run: RunContext[CodeContext], code: str) -> str | list[str | BinaryContent]:
     """Run Python. Variables stay from one call to the next; the last value and charts are shown to you."""
     text, pictures = run.deps.run_code(code).for_model()
-    return [text, *(BinaryContent(p.data, media_type=p.mime_type) for p in pictures)]
+    images = [BinaryContent(p.data, media_type=p.mime_type) for p in pictures]
+    return [text, *images] if images else text  # a list of text alone would be JSON for the model
 
 
 def answer(question: str, model: str | Model) -> AgentRunResult[str]:

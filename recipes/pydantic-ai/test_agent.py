@@ -10,6 +10,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import agent
 from recipes import story
+from recipes.typed import Typed
 
 models.ALLOW_MODEL_REQUESTS = False
 
@@ -38,4 +39,11 @@ def test_it_corrects_itself_and_draws() -> None:
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
     with pytest.raises((StopIteration, RuntimeError)):
-        agent.answer(story.QUESTION, FunctionModel(Script(iter([]))))
+        agent.answer(story.QUESTION, FunctionModel(Script(iter([ToolCallPart("run_python", {"code": "1"})]))))
+
+
+def test_its_command_line(typed: Typed) -> None:
+    with models.override_allow_model_requests(True):
+        printed, server = typed(story.QUESTION)
+    assert printed.strip() == story.ANSWER
+    story.check(*server.shown())

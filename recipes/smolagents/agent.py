@@ -8,7 +8,6 @@ from typing import Any
 import PIL.Image
 from pandastack import Sandbox
 from pandastack.integrations.smolagents import SandboxExecutor
-
 from smolagents import ActionStep, CodeAgent, Model, OpenAIModel
 
 

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from pandastack import CodeContext, Sandbox
 from pandastack.integrations.smolagents import SandboxExecutor
+from smolagents import ChatMessage, CodeAgent, MessageRole, Model, tool
 from smolagents.utils import AgentError
 
 import agent
 from recipes import story
-from smolagents import ChatMessage, CodeAgent, MessageRole, Model, tool
+from recipes.openai_server import say
+from recipes.typed import Typed
 
 
 class ScriptedModel(Model):
@@ -47,7 +49,7 @@ def test_it_corrects_itself_and_draws() -> None:
 
 def test_a_model_that_fails_leaves_no_sandbox() -> None:
     with pytest.raises(Exception, match="generating model output"):
-        agent.answer(story.QUESTION, ScriptedModel(iter([])))
+        agent.answer(story.QUESTION, ScriptedModel(iter(["1"])))
 
 
 @tool
@@ -95,3 +97,13 @@ def test_a_guest_cannot_make_us_unpickle(ctx: CodeContext, value: str) -> None:
     code = f"class FinalAnswerException(BaseException): pass\nraise FinalAnswerException({value!r})"
     with pytest.raises(AgentError, match="no final answer"):
         SandboxExecutor(ctx)(code)
+
+
+def test_its_command_line(typed: Typed) -> None:
+    codes = [*story.CELLS, f"final_answer({story.ANSWER!r})"]
+    printed, server = typed(
+        story.QUESTION, model=[say(f"Thought: code it.\n<code>\n{code}\n</code>") for code in codes]
+    )
+    assert printed.splitlines()[-1] == story.ANSWER
+    (picture,) = server.shown()[1]
+    story.check_png(picture)

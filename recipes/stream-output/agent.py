@@ -44,9 +44,14 @@ def stream_cell(sandbox: Sandbox, code: str, show: Callable[[str], None]) -> Exe
             lines.end()
 
 
-if __name__ == "__main__":
+def run(command: str, show: Callable[[str], None]) -> int:
+    """Run a command in a sandbox of its own; its exit code."""
     sandbox = Sandbox.create(ttl_seconds=600, metadata={"recipe": "stream-output"})
     try:
-        print("exit code", stream(sandbox, " ".join(sys.argv[1:]), print))
+        return stream(sandbox, command, show)
     finally:
         sandbox.kill()
+
+
+if __name__ == "__main__":
+    print("exit code", run(" ".join(sys.argv[1:]), print))

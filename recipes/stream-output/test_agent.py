@@ -45,10 +45,16 @@ def test_a_cell(sandbox: Sandbox) -> None:
     assert (seen, ex.text, ex.error) == (["step 4", "step 5"], "42", None)
 
 
-def test_who_has_seen_enough_ends_it(sandbox: Sandbox) -> None:
-    def show(line: str) -> None:
-        raise KeyboardInterrupt
+def enough(line: str) -> None:
+    raise KeyboardInterrupt
 
+
+def test_who_has_seen_enough_ends_it(sandbox: Sandbox) -> None:
     with pytest.raises(KeyboardInterrupt):
-        agent.stream(sandbox, "echo a line; exec sleep 1000", show)
+        agent.stream(sandbox, "echo a line; exec sleep 1000", enough)
     assert sandbox.exec("pgrep -x sleep").stdout == ""
+
+
+def test_a_listener_that_fails_leaves_no_sandbox() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        agent.run("echo a line; exec sleep 1000", enough)

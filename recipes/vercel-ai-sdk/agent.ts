@@ -70,7 +70,7 @@ if (process.argv[1] === import.meta.filename) {
   let charts = 0;
   for await (const part of answer(process.argv.slice(2).join(" "), openai("gpt-5"))) {
     if (part.type === "text-delta") process.stdout.write(part.text);
-    if (part.type !== "tool-result" || part.dynamic) continue;
+    if (part.type !== "tool-result" || part.dynamic || part.preliminary) continue;
     console.log(part.output.text);
     for (const { data } of part.output.pictures) await writeFile(`chart-${++charts}.png`, data);
   }

@@ -14,6 +14,7 @@
 #include "cli/client_internal.h"
 #include "cli/config.h"
 #include "cli/text.h"
+#include "version.h"
 
 enum {
 	CONNECT_TIMEOUT_MS = 10 * 1000,
@@ -352,6 +353,11 @@ int client_http_error(const struct client *client, long status, const struct buf
 	if (silent)
 		return err_set(err, kind, -EIO, "%s answered HTTP %ld: is it pandastack?",
 			client->config.api, status);
+	if (kind == ERR_NOT_FOUND || kind == ERR_METHOD)
+		return err_set(err, kind, -EIO,
+			"%s (this program is pandastack " PANDASTACK_VERSION
+			"; \"pandastack version\" shows the daemon's too: update the older one)",
+			clean);
 	return err_set(err, kind, -EIO, "%s", clean);
 }
 

@@ -338,6 +338,13 @@ bool sandbox_fail(struct sandbox *sb, const char *why)
 
 /* ---- use ---- */
 
+static const char *state_advice(enum sandbox_state state)
+{
+	if (state == SANDBOX_PAUSED)
+		return ": resume it first";
+	return state == SANDBOX_STOPPING ? ": create a new one" : "";
+}
+
 /* A reference to the link of a running sandbox, or NULL with the reason why there is none. */
 static struct link *running_link(struct sandbox *sb, enum sandbox_state *ret_state, struct err *err)
 {
@@ -352,8 +359,7 @@ static struct link *running_link(struct sandbox *sb, enum sandbox_state *ret_sta
 			"the sandbox failed: %s; create a new one", sb->failure);
 	else
 		(void)err_set(err, ERR_CONFLICT, -EHOSTDOWN, "the sandbox is %s%s",
-			sandbox_state_name(sb->state),
-			sb->state == SANDBOX_PAUSED ? ": resume it first" : "");
+			sandbox_state_name(sb->state), state_advice(sb->state));
 	pthread_mutex_unlock(&sb->lock);
 	return link;
 }
@@ -449,5 +455,6 @@ int sandbox_explain(struct sandbox *sb, struct err *err)
 		return err_set(err, ERR_CONFLICT, -EPIPE,
 			"what ran for this request ended: the sandbox was hibernated, or stood still "
 			"with an engine whose calls do not outlive that");
-	return err_set(err, ERR_SANDBOX_FAILED, -EPIPE, "the sandbox is gone: %s", why);
+	return err_set(err, ERR_SANDBOX_FAILED, -EPIPE, "the sandbox is gone: %s; create a new one",
+		why);
 }

@@ -114,6 +114,9 @@ struct http_upgrade {
 	bool says_goodbye;
 };
 
+/* Of the daemon's own answers: PANDASTACK_VERSION. Clients read it to tell that they are of another. */
+#define HTTP_VERSION_HEADER "Pandastack-Version"
+
 struct http_resp {
 	int status;
 	const char *type; /* NULL: no body */

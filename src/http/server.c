@@ -44,6 +44,7 @@
 #include "http/route.h"
 #include "http/upgrades.h"
 #include "http/ws_handshake.h"
+#include "version.h"
 
 enum {
 	IDLE_SECONDS = 75, /* clients keep connections for 60 s */
@@ -359,6 +360,7 @@ static void add_headers(struct exchange *x, struct MHD_Response *response)
 	if (x->resp.type)
 		(void)MHD_add_response_header(response, "Content-Type", x->resp.type);
 	(void)MHD_add_response_header(response, "Cache-Control", "no-cache");
+	(void)MHD_add_response_header(response, HTTP_VERSION_HEADER, PANDASTACK_VERSION);
 	if (x->resp.stream)
 		(void)MHD_add_response_header(response, "X-Accel-Buffering", "no");
 	if (x->resp.status == 405)

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "http/origin.h"
 #include "proto/websocket.h"
+#include "version.h"
 
 enum {
 	KEY_BYTES = 16,
@@ -83,6 +84,7 @@ int ws_handshake_answer(const struct http_req *req, struct http_resp *resp,
 
 	websocket_accept(accept, headers_get(&req->headers, "Sec-WebSocket-Key"));
 	if (add(&headers, "Upgrade", "websocket") < 0 ||
+		add(&headers, HTTP_VERSION_HEADER, PANDASTACK_VERSION) < 0 ||
 		add(&headers, "Sec-WebSocket-Accept", accept) < 0 ||
 		(headers_have(&req->headers, "Sec-WebSocket-Protocol", subprotocol) &&
 			add(&headers, "Sec-WebSocket-Protocol", subprotocol) < 0))

@@ -80,7 +80,8 @@ int link_err_dead(struct link *link, struct err *err)
 	pthread_mutex_lock(&link->lock);
 	memcpy(why, link->why, sizeof(why));
 	pthread_mutex_unlock(&link->lock);
-	return err_set(err, ERR_SANDBOX_FAILED, -EPIPE, "the sandbox is gone: %s", why);
+	return err_set(err, ERR_SANDBOX_FAILED, -EPIPE, "the sandbox is gone: %s; create a new one",
+		why);
 }
 
 /* ---- receiving, in the hub's thread ---- */

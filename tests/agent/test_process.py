@@ -90,16 +90,26 @@ def test_no_such_process(link: Link, op: str) -> None:
 
 def test_output_is_followed(link: Link, tmp_path: Path) -> None:
     """First what there was, then what comes."""
-    p = start(link, f"echo one; until [ -e {tmp_path}/two ]; do sleep 0.02; done; echo two >&2; sleep 0.05; echo three")
+    p = start(
+        link, f"echo one; until [ -e {tmp_path}/two ]; do sleep 0.02; done; echo two >&2; sleep 0.05; echo three"
+    )
     first = link.open("process_output", process=p["process"])
-    first.wait(lambda: first.log == [("event", {"live": True}), ("stdout", b"one\n")]
-               or first.log == [("stdout", b"one\n"), ("event", {"live": True})])
+    first.wait(
+        lambda: (
+            first.log == [("event", {"live": True}), ("stdout", b"one\n")]
+            or first.log == [("stdout", b"one\n"), ("event", {"live": True})]
+        )
+    )
     second = link.open("process_output", process=p["process"])
     second.wait(lambda: second.log == [("stdout", b"one\n"), ("event", {"live": True})])
     (tmp_path / "two").touch()
     for s in (first, second):
         assert s.result()["exit_code"] == 0
-        assert [x for x in s.log if x[0] != "event"] == [("stdout", b"one\n"), ("stderr", b"two\n"), ("stdout", b"three\n")]
+        assert [x for x in s.log if x[0] != "event"] == [
+            ("stdout", b"one\n"),
+            ("stderr", b"two\n"),
+            ("stdout", b"three\n"),
+        ]
 
 
 def test_it_waits_for_no_reader(link: Link) -> None:
@@ -114,7 +124,9 @@ def test_it_waits_for_no_reader(link: Link) -> None:
 
 
 def test_a_slow_reader_is_overtaken(link: Link, tmp_path: Path) -> None:
-    p = start(link, f"head -c 1000000 /dev/zero; until [ -e {tmp_path}/go ]; do sleep 0.02; done; head -c 1000000 /dev/zero")
+    p = start(
+        link, f"head -c 1000000 /dev/zero; until [ -e {tmp_path}/go ]; do sleep 0.02; done; head -c 1000000 /dev/zero"
+    )
     slow = link.open("process_output", process=p["process"])
     slow.auto_credit = False
     slow.wait(lambda: slow.received >= WINDOW - FRAME)
@@ -292,7 +304,9 @@ def test_timeout(link: Link) -> None:
 
 def test_children_that_hold_its_pipes(link: Link, tmp_path: Path) -> None:
     """It is over, and what they write is kept all the same."""
-    p = start(link, f"(until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo late; touch {tmp_path}/done) & echo early")
+    p = start(
+        link, f"(until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo late; touch {tmp_path}/done) & echo early"
+    )
     assert wait(link, p["process"])["exit_code"] == 0
     assert output(link, p["process"]).stdout == b"early\n"
     (tmp_path / "go").touch()
@@ -303,7 +317,9 @@ def test_children_that_hold_its_pipes(link: Link, tmp_path: Path) -> None:
 
 def test_number(link: Link, tmp_path: Path) -> None:
     """The oldest that has ended makes place; what its children hold does not break."""
-    service = start(link, f"(until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo late; touch {tmp_path}/done) & true")
+    service = start(
+        link, f"(until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo late; touch {tmp_path}/done) & true"
+    )
     assert wait(link, service["process"])["running"] is False
     read = start(link, "true")
     wait(link, read["process"])

@@ -59,4 +59,3 @@ def start(helper: Any) -> Iterator[Start]:
         guest.close()
     for guest in made:
         assert guest.helper.end() == 0, guest.helper.said()
-

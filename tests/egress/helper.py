@@ -60,7 +60,9 @@ def config(
     """Return what the daemon sends: proto/egress_config.h. With `allow`, that and not the internet."""
     lists = {"allow": allow, "deny": deny, "host-allow": host_allow, "host-deny": host_deny, "resolver": resolvers}
     lines = [f"{word} {rule}" for word, rules in lists.items() for rule in rules]
-    return "\n".join(["config", f"internet {'yes' if internet and not list(allow) else 'no'}", *lines, f"rate {rate}", ""])
+    return "\n".join(
+        ["config", f"internet {'yes' if internet and not list(allow) else 'no'}", *lines, f"rate {rate}", ""]
+    )
 
 
 class Control:
@@ -212,7 +214,12 @@ class Guest(Namespace):
         self.helper = helper
         self.tap: int = self.call(self._open_tap)
         self.stop_read, self.stop_write = os.pipe()
-        for name, value in {"accept_ra": "0", "autoconf": "0", "router_solicitations": "0", "accept_dad": "0"}.items():
+        for name, value in {
+            "accept_ra": "0",
+            "autoconf": "0",
+            "router_solicitations": "0",
+            "accept_dad": "0",
+        }.items():
             self.write(f"ipv6/conf/eth0/{name}", value)
         self.ip(
             f"link set eth0 address {MAC} mtu {MTU}",

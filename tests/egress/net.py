@@ -126,7 +126,9 @@ def why_not() -> str | None:
     for program in ("unshare", "nsenter", "ip"):
         if not any(Path(folder, program).exists() for folder in os.environ.get("PATH", "").split(":")):
             return f"the program {program} is missing"
-    probe = subprocess.run(["unshare", "--net", "ip", "link", "add", "probe", "type", "veth"], capture_output=True, text=True)
+    probe = subprocess.run(
+        ["unshare", "--net", "ip", "link", "add", "probe", "type", "veth"], capture_output=True, text=True
+    )
     if probe.returncode:
         return f"no network namespace to be had here: {probe.stderr.strip()}"
     return None if Path("/dev/net/tun").exists() else "/dev/net/tun is missing"

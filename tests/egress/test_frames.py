@@ -164,7 +164,9 @@ def test_wrong_checksums(wire: Wire, sink: UdpEcho) -> None:
 # ---- what is refused ----
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "0.1.2.3", "127.0.0.1", "127.255.255.254", "240.0.0.5", GUEST, *FORBIDDEN[:6], MACHINE])
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "0.1.2.3", "127.0.0.1", "127.255.255.254", "240.0.0.5", GUEST, *FORBIDDEN[:6], MACHINE]
+)
 def test_addresses_that_a_kernel_would_not_send_to(wire: Wire, world: World, host: str) -> None:
     assert wire.ask(tcp(host, ECHO)).is_reset
     assert wire.ask(udp(host, ECHO)).is_prohibition
@@ -172,7 +174,9 @@ def test_addresses_that_a_kernel_would_not_send_to(wire: Wire, world: World, hos
     assert [d["protocol"] for d in wire.helper.control.take_denials()] == ["tcp", "udp", "icmp"]
 
 
-@pytest.mark.parametrize("host", ["::", "::1", "::7f00:1", "fe80::1", "fe80::5054:ff:fe70:616e", GUEST6, "fd70:616e:6461::3"])
+@pytest.mark.parametrize(
+    "host", ["::", "::1", "::7f00:1", "fe80::1", "fe80::5054:ff:fe70:616e", GUEST6, "fd70:616e:6461::3"]
+)
 def test_addresses_of_ipv6_that_a_kernel_would_not_send_to(wire: Wire, host: str) -> None:
     answer = wire.ask(tcp(host, ECHO))
     assert answer.is_reset or answer.is_prohibition
@@ -318,6 +322,8 @@ def test_the_policy_is_that_of_the_moment(wire: Wire, sink: UdpEcho) -> None:
 
 def test_frames_for_other_hardware(wire: Wire) -> None:
     """Whoever is meant by them, they are the helper's to judge."""
-    frame = ethernet(IPV4, ipv4(TCP, summed(TCP, tcp_segment(ECHO, SYN), 16, GUEST, PRIVATE), PRIVATE), target=OTHERS_MAC)
+    frame = ethernet(
+        IPV4, ipv4(TCP, summed(TCP, tcp_segment(ECHO, SYN), 16, GUEST, PRIVATE), PRIVATE), target=OTHERS_MAC
+    )
     assert wire.ask(frame).is_reset
     assert MAC != OTHERS_MAC

@@ -103,8 +103,12 @@ def test_memory(jailed: Helper) -> None:
 def three_seconds() -> Callable[[], None]:
     """Wait for a neighbour that is not there, as long as a kernel asks for one."""
     silent = Namespace("silent")
-    silent.ip("link add left type veth peer name right", "link set left up", "link set right up",
-        "addr add 10.9.9.1/24 dev left",)
+    silent.ip(
+        "link add left type veth peer name right",
+        "link set left up",
+        "link set right up",
+        "addr add 10.9.9.1/24 dev left",
+    )
 
     def wait() -> None:
         assert attempt(lambda: silent.connect("10.9.9.2", 9)) == "EHOSTUNREACH"

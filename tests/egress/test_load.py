@@ -125,7 +125,14 @@ def test_garbage(helper: Callable[..., Helper]) -> None:
     h = helper()
     wire = Wire(h)
     rng = random.Random(1)
-    models = [tcp(WEB, ECHO), udp(WEB, 9), echo(WEB), arp(), tcp("fd70:616e:6461::2", 9), udp("2606:2800:220:1::34", 9)]
+    models = [
+        tcp(WEB, ECHO),
+        udp(WEB, 9),
+        echo(WEB),
+        arp(),
+        tcp("fd70:616e:6461::2", 9),
+        udp("2606:2800:220:1::34", 9),
+    ]
 
     def frames() -> Iterable[bytes]:
         for _ in range(10000):

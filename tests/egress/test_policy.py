@@ -66,7 +66,15 @@ def test_forbidden_addresses(start: Start, world: World, host: str) -> None:
 
 def test_reasons(start: Start) -> None:
     guest, helper = start(host_deny=["93.184.216.35"], deny=["*:8081"])
-    for host, port in [(METADATA, 80), (PRIVATE, 80), (MACHINE, 80), (NEIGHBOUR, 80), (OTHER, 80), (WEB, 8081), ("10.0.2.2", 22)]:
+    for host, port in [
+        (METADATA, 80),
+        (PRIVATE, 80),
+        (MACHINE, 80),
+        (NEIGHBOUR, 80),
+        (OTHER, 80),
+        (WEB, 8081),
+        ("10.0.2.2", 22),
+    ]:
         assert attempt(partial(guest.connect, host, port)) in (REFUSED, PROHIBITED)
     assert [d["why"] for d in helper.control.take_denials()] == [
         "it is a link-local address, where clouds keep their metadata",

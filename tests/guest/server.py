@@ -212,7 +212,8 @@ def websocket(r: Request) -> None:
     accept = base64.b64encode(hashlib.sha1(r.get("sec-websocket-key").encode() + MAGIC).digest()).decode()
     r.send(
         f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Accept: {accept}\r\nX-Target: {r.target}\r\n\r\n".encode() + frame(1, b"hello")
+        f"Sec-WebSocket-Accept: {accept}\r\nX-Target: {r.target}\r\n\r\n".encode()
+        + frame(1, b"hello")
     )
     while head := r.file.read(2):
         size = head[1] & 0x7F

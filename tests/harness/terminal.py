@@ -28,8 +28,13 @@ class Terminal:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
         self.process = subprocess.Popen(
-            argv, env=env, stdin=tty, stdout=tty, stderr=subprocess.PIPE,
-            start_new_session=True, preexec_fn=take,
+            argv,
+            env=env,
+            stdin=tty,
+            stdout=tty,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=take,
         )
         self.tty = tty
         self.shown = b""

@@ -61,9 +61,7 @@ class WebSocket:
             line = self.file.readline().decode("latin-1")
             assert line, f"the server hung up: {head!r}"
             head += line
-        self.headers = {
-            k.lower(): v for k, _, v in (line.partition(": ") for line in head.split("\r\n")[1:] if line)
-        }
+        self.headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in head.split("\r\n")[1:] if line)}
         status = int(head.split(" ")[1])
         if status != 101:
             body = self.file.read(int(self.headers.get("content-length", 0)))

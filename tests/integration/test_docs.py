@@ -35,7 +35,7 @@ from harness.daemon import REPO, binary, templates
 from harness.docs import Block, blocks, pages
 from harness.node import MAJOR, NEWER, Node, find_node
 from recipes import story
-from recipes.openai_server import call, say, scripted
+from recipes.openai_server import scripted, told
 
 SHELL = ("console", "sh")
 # By language, and by page and language where a page has a test of its own: who runs, compares or parses a block.
@@ -401,6 +401,8 @@ def test_recipe_names_what_its_test_runs(page: str) -> None:
     assert re.fullmatch(lines, block.text)
     for path in re.findall(r"(?<!/)\b(?:recipes|sdk|examples)/[\w./-]+", block.text):
         assert (REPO / path).exists(), path
+    agent = folder / ("agent.py" if python else "agent.ts")
+    assert len(agent.read_text().splitlines()) < 80, "it is read as a whole"
     test = (folder / ("test_agent.py" if python else "agent.test.ts")).read_text()
     assert re.search(r"^(import|from) agent\b" if python else r'from "./agent.ts"', test, re.MULTILINE)
     if python:
@@ -408,18 +410,32 @@ def test_recipe_names_what_its_test_runs(page: str) -> None:
         assert bool(wants) == (" -r " in block.text)
 
 
+@pytest.mark.parametrize("page", RECIPES)
+def test_recipe_is_of_the_versions_that_it_names(page: str) -> None:
+    """What a user installs is what the table names and the test has. npm compares package.json and its lock."""
+    folder = (REPO / page).parent
+    table = (REPO / "docs" / "recipes.md").read_text().splitlines()
+    row = next(line for line in table if f"(../recipes/{folder.name})" in line)
+    if (folder / "package.json").exists():
+        wanted = list(json.loads((folder / "package.json").read_text())["dependencies"].items())
+    else:
+        wanted = re.findall(r"^([\w-]+)(?:\[\w+\])?==(\S+)$", (folder / "requirements.txt").read_text(), re.MULTILINE)
+        lock = (folder / "requirements.lock").read_text().splitlines()
+        assert {f"{name}=={version}" for name, version in wanted} <= set(lock)
+    assert all(version in row for _, version in wanted[:1]), row
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", TYPED)
 def test_recipe_as_it_is_typed(name: str, page: Callable[..., Page]) -> None:
     """Installed and run, with a scripted model in place of OpenAI's."""
-    said = [*(call("run_python", code=cell) for cell in story.CELLS), say(story.ANSWER)]
-    with scripted(*said) as server:
-        runs = page({"OPENAI_BASE_URL": server.url})
+    with scripted(*told()) as server:
+        runs = page(server.environment)
         (block,) = scripts_of(f"recipes/{name}/README.md")
         shown = runs.script(block.text)
     for words in TYPED[name]:
-        assert words in shown, shown
+        assert shown.count(words) == 1, shown
     assert runs.daemon.api.list() == []
 
 

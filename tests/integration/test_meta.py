@@ -213,6 +213,13 @@ def test_request_id(api: Api) -> None:
         assert api.request("GET", "/healthz", headers={"X-Request-Id": bad}).headers["X-Request-Id"] != bad
 
 
+def test_every_answer_of_its_own_has_the_version(api: Api) -> None:
+    version = api.request("GET", "/version").json()["semver"]
+    for path in ("/healthz", "/metrics", "/v1/me", "/v1/nonsense", "/v1/sandboxes/x", "/v1/apps"):
+        assert api.request("GET", path).headers["Pandastack-Version"] == version
+    assert requests.get(f"{api.url}/v1/me", timeout=30).headers["Pandastack-Version"] == version, "without a key"
+
+
 def test_keep_alive(api: Api) -> None:
     with requests.Session() as http:
         http.trust_env = False

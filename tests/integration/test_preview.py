@@ -197,9 +197,17 @@ def test_a_link_for_some_paths(server: GuestServer, nobody: Api) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"port": 80, "ttl_seconds": -1}, {"port": 80, "ttl_seconds": 7 * 86400 + 1}, {"port": 80, "paths": "x"},
-     {"port": 80, "paths": [""]}, {"port": 80, "paths": [1]}, {"port": 80, "paths": ["x" * 257]},
-     {"port": 80, "paths": ["x"] * 17}, {"port": 80, "paths": ["a\x00b"]}],
+    [
+        {},
+        {"port": 80, "ttl_seconds": -1},
+        {"port": 80, "ttl_seconds": 7 * 86400 + 1},
+        {"port": 80, "paths": "x"},
+        {"port": 80, "paths": [""]},
+        {"port": 80, "paths": [1]},
+        {"port": 80, "paths": ["x" * 257]},
+        {"port": 80, "paths": ["x"] * 17},
+        {"port": 80, "paths": ["a\x00b"]},
+    ],
 )
 def test_links_that_are_refused(api: Api, box: Sandbox, body: dict[str, Any]) -> None:
     api.refused("POST", f"{box.path}/preview-token", 400, "request.invalid", json=body)
@@ -241,8 +249,10 @@ def test_a_browser_by_host(server: GuestServer) -> None:
     assert answer["target"] == "/echo?a"
     assert answer["headers"]["cookie"] == "x=1; y=2"
     assert seen(server.by_host("POST", "/echo", {**cookie, "Origin": f"http://{server.host}"}))
-    assert seen(server.by_host("POST", "/echo", {**cookie, "Authorization": "Basic eDp5"}))["headers"][
-        "authorization"] == "Basic eDp5"
+    assert (
+        seen(server.by_host("POST", "/echo", {**cookie, "Authorization": "Basic eDp5"}))["headers"]["authorization"]
+        == "Basic eDp5"
+    )
 
 
 def test_a_browser_with_a_link_by_host(server: GuestServer) -> None:
@@ -262,9 +272,16 @@ def test_a_browser_by_path(server: GuestServer, nobody: Api) -> None:
     assert seen(nobody.request("GET", location))["target"] == "/echo?a"
 
 
-@pytest.mark.parametrize("origin", ["null", "http://evil.example", "http://localhost:8080",
-                                    "http://{port}-00000000-0000-0000-0000-000000000000.localhost:{api}",
-                                    "http://{port}-{id}.evil.example"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "null",
+        "http://evil.example",
+        "http://localhost:8080",
+        "http://{port}-00000000-0000-0000-0000-000000000000.localhost:{api}",
+        "http://{port}-{id}.evil.example",
+    ],
+)
 def test_pages_of_others_do_not_have_the_cookie(server: GuestServer, origin: str) -> None:
     names = {"port": server.port, "id": server.sandbox.id, "api": server.api.url.rsplit(":", 1)[1]}
     headers = {"Cookie": f"{COOKIE}={server.link()}", "Origin": origin.format(**names)}

@@ -159,8 +159,13 @@ def test_server_sent_events_come_at_once(server: GuestServer) -> None:
 
 @pytest.mark.parametrize(
     ("location", "wanted"),
-    [("/login", "{prefix}/login"), ("login", "login"), ("https://elsewhere/x", "https://elsewhere/x"),
-     ("http://localhost:{port}/x?y", "{prefix}/x?y"), ("{prefix}/x", "{prefix}/x")],
+    [
+        ("/login", "{prefix}/login"),
+        ("login", "login"),
+        ("https://elsewhere/x", "https://elsewhere/x"),
+        ("http://localhost:{port}/x?y", "{prefix}/x?y"),
+        ("{prefix}/x", "{prefix}/x"),
+    ],
 )
 def test_redirects(server: GuestServer, location: str, wanted: str) -> None:
     names = {"prefix": server.prefix, "port": server.port}
@@ -178,6 +183,7 @@ def test_headers_of_an_answer(server: GuestServer) -> None:
     assert "Cache-Control" not in response.headers
     assert response.headers["Content-Security-Policy"].startswith("sandbox ")
     assert len(response.raw.headers.getlist("X-Request-Id")) == 1
+    assert "Pandastack-Version" not in response.headers
 
 
 # ---- servers that do as they please ----
@@ -251,9 +257,18 @@ def test_a_slow_reader_stops_nobody_else(server: GuestServer, daemon: Daemon) ->
 def test_100_at_once(box: Sandbox) -> None:
     n = 100
     with GuestServer(box, together=n) as server, ThreadPoolExecutor(n) as pool:
-        answers = list(pool.map(lambda i: requests.get(
-            f"{server.api.url}{server.prefix}/together?{i}",
-            headers={"Authorization": f"Bearer {server.api.key}"}, timeout=120).text, range(n)))
+        answers = list(
+            pool.map(
+                lambda i: (
+                    requests.get(
+                        f"{server.api.url}{server.prefix}/together?{i}",
+                        headers={"Authorization": f"Bearer {server.api.key}"},
+                        timeout=120,
+                    ).text
+                ),
+                range(n),
+            )
+        )
         assert answers == [f"/together?{i}" for i in range(n)]
         assert box.output("echo fine") == "fine\n"
 

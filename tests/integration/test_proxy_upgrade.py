@@ -56,8 +56,11 @@ def test_by_host_and_by_link(server: GuestServer) -> None:
         WebSocket(server.api.url, f"{server.prefix}/ws")
     assert e.value.status == 401
     with pytest.raises(RefusedError) as e:
-        WebSocket(server.api.url, "/ws", {
-            "Host": server.host, "Cookie": f"pandastack_preview={token}", "Origin": "http://evil.example"})
+        WebSocket(
+            server.api.url,
+            "/ws",
+            {"Host": server.host, "Cookie": f"pandastack_preview={token}", "Origin": "http://evil.example"},
+        )
     assert e.value.status == 401
 
 
@@ -78,8 +81,10 @@ def test_frames_are_not_looked_at(server: GuestServer) -> None:
 
 def test_what_came_with_the_request(server: GuestServer) -> None:
     with server.connect() as s:
-        s.sendall(server.raw("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: x")
-                  + b"\x82\x84\0\0\0\0abcd\x88\x80\0\0\0\0")
+        s.sendall(
+            server.raw("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: x")
+            + b"\x82\x84\0\0\0\0abcd\x88\x80\0\0\0\0"
+        )
         assert read_all(s).endswith(b"\x81\x05hello\x82\x04abcd\x88\x00")
 
 

@@ -102,8 +102,10 @@ def test_ssh_ends_without_a_word(box: Sandbox) -> None:
 
 
 def test_a_resize_reaches_the_program(box: Sandbox) -> None:
-    script = "import signal, os; signal.signal(signal.SIGWINCH, lambda *a: print(os.get_terminal_size(0)));" \
+    script = (
+        "import signal, os; signal.signal(signal.SIGWINCH, lambda *a: print(os.get_terminal_size(0)));"
         "print('ready', flush=True)\nwhile True: signal.pause()"
+    )
     box.write("/tmp/winch.py", script)
     with box.socket("exec/pty", cmd="exec python3 -u /tmp/winch.py") as ws:
         until(ws, "ready")

@@ -2,11 +2,12 @@
 """A model that speaks OpenAI's protocols on a loopback port, for agents that have no fake model of their own.
 
 It says what its script has, one answer after the other, and keeps what it was asked. Without a script it fails. Chat
-completions are answered whole, the Responses API as a stream.
+completions are answered whole, the Responses API also as a stream.
 """
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import threading
@@ -14,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from recipes import story
 
 Json = dict[str, Any]
 _ids = itertools.count(1)
@@ -31,27 +34,44 @@ def call(name: str, **args: Any) -> Json:
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
-def _events(message: Json) -> Iterator[Json]:
-    """A message as the Responses API streams it."""
-    yield {"type": "response.created", "response": {"id": "r", "created_at": 0, "model": "scripted"}}
+def told() -> list[Json]:
+    """The story, by calls of run_python."""
+    return [*(call("run_python", code=cell) for cell in story.CELLS), say(story.ANSWER)]
+
+
+def _items(message: Json) -> list[Json]:
+    """A message as the Responses API has it."""
     if message.get("tool_calls"):
-        items = [
+        return [
             {"type": "function_call", "id": c["id"], "call_id": c["id"], "status": "completed", **c["function"]}
             for c in message["tool_calls"]
         ]
-    else:
-        items = [{"type": "message", "id": "m", "role": "assistant", "content": []}]
-    for i, item in enumerate(items):
+    content = [{"type": "output_text", "text": message["content"], "annotations": []}]
+    return [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": content}]
+
+
+def _response(request: Json, message: Json) -> Json:
+    """An answer of the Responses API."""
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    about = {"id": f"r-{next(_ids)}", "object": "response", "created_at": 0, "status": "completed"}
+    tools = {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+    return {**about, **tools, "model": request["model"], "output": _items(message), "usage": {**usage, **details}}
+
+
+def _events(response: Json) -> Iterator[Json]:
+    """The same as a stream."""
+    yield {"type": "response.created", "response": response}
+    for i, item in enumerate(response["output"]):
         yield {"type": "response.output_item.added", "output_index": i, "item": {**item, "arguments": ""}}
         if item["type"] == "message":
-            yield {"type": "response.output_text.delta", "item_id": "m", "delta": message["content"]}
+            yield {"type": "response.output_text.delta", "item_id": "m", "delta": item["content"][0]["text"]}
         yield {"type": "response.output_item.done", "output_index": i, "item": item}
-    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-    yield {"type": "response.completed", "response": {"usage": usage}}
+    yield {"type": "response.completed", "response": response}
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """The server; `url` is what OPENAI_BASE_URL is set to. A step of several messages is one answer's choices."""
+    """The server; `environment` leads an agent to it. A step of several messages is one answer's choices."""
 
     daemon_threads = True
 
@@ -60,6 +80,7 @@ class ScriptedServer(ThreadingHTTPServer):
         self.script = iter(script)
         self.requests: list[Json] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+        self.environment = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": self.url, "OPENAI_API_BASE": self.url}
 
     def answer(self, request: Json) -> tuple[int, Json]:
         """Status and body for a request."""
@@ -75,15 +96,21 @@ class ScriptedServer(ThreadingHTTPServer):
         whole = {"id": "c", "object": "chat.completion", "created": 0, "model": request["model"], "usage": usage}
         return 200, {**whole, "choices": choices}
 
-    def seen(self, role: str) -> list[Any]:
-        """The contents of the messages of a role in the last request."""
-        return [m["content"] for m in self.requests[-1]["messages"] if m["role"] == role]
-
-    def pictures(self) -> list[str]:
-        """The pictures in the last request, in base64."""
-        parts = [part for content in self.seen("user") if isinstance(content, list) for part in content]
-        urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
-        return [url.removeprefix("data:image/png;base64,") for url in urls]
+    def shown(self) -> tuple[list[str], list[bytes]]:
+        """What tools gave, as the last request has it, and the pictures in that."""
+        request = self.requests[-1]
+        texts: list[str] = []
+        pictures: list[bytes] = []
+        for item in request.get("messages") or request["input"]:
+            content = item.get("output") or item.get("content")
+            parts: list[Json] = content if isinstance(content, list) else [{"text": content}]
+            if item.get("role") == "tool" or item.get("type") == "function_call_output":
+                texts.append("".join(part.get("text", "") for part in parts))
+            for part in parts:
+                if url := part.get("image_url"):
+                    data: str = url["url"] if isinstance(url, dict) else url
+                    pictures.append(base64.b64decode(data.removeprefix("data:image/png;base64,")))
+        return texts, pictures
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -94,8 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
         status, answer = self.server.answer(request)
         kind, body = "application/json", json.dumps(answer).encode()
         if status == 200 and self.path.endswith("/responses"):
-            events = _events(answer["choices"][0]["message"])
-            kind, body = "text/event-stream", b"".join(b"data: %s\n\n" % json.dumps(e).encode() for e in events)
+            response = _response(request, answer["choices"][0]["message"])
+            body = json.dumps(response).encode()
+            if request.get("stream"):
+                kind = "text/event-stream"
+                body = b"".join(b"data: %s\n\n" % json.dumps(e).encode() for e in _events(response))
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

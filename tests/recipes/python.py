@@ -15,6 +15,7 @@ from harness.daemon import REPO
 
 WANTED = "requirements.txt"
 LOCK = "requirements.lock"
+PLUGINS = ("no:cacheprovider", "recipes.offline", "recipes.cleanup", "recipes.typed")
 _TEST_TOOLS = REPO / "tests" / "recipes" / WANTED
 _SDK = REPO / "sdk" / "python"
 _UV = Path(sys.executable).with_name("uv")
@@ -47,7 +48,8 @@ def install(recipe: Path, place: Path) -> None:
 
 def command(recipe: Path, place: Path, folder: Path) -> list[str]:
     """How its tests are run in that folder."""
-    options = ["-q", "-p", "no:cacheprovider", "-p", "recipes.offline", "--import-mode=importlib", "--rootdir"]
+    plugins = [option for name in PLUGINS for option in ("-p", name)]
+    options = ["-q", *plugins, "--import-mode=importlib", "--rootdir"]
     return [str(place / "bin" / "python"), "-m", "pytest", *options, str(recipe), str(recipe)]
 
 

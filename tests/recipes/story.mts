@@ -10,7 +10,7 @@ export function check(texts: string[], pictures: Uint8Array[]): void {
   assert.equal(texts.length, cells.length);
   const [failed, value, drawn] = texts as [string, string, string];
   assert.match(failed, /Traceback/);
-  assert.ok(failed.includes(story.error), failed);
+  assert.ok(failed.includes(`\n${story.error}`), failed);
   assert.ok(value.includes(story.value), value);
   assert.ok(!drawn.includes("iVBOR"), "a picture is no text");
   assert.equal(pictures.length, 1);

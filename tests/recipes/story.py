@@ -22,7 +22,7 @@ def check(texts: Sequence[str], pictures: Sequence[bytes]) -> None:
     """Look at what reached the model: a text for each cell, in order, and the pictures."""
     failed, value, drawn = texts
     assert "Traceback" in failed
-    assert _STORY["error"] in failed
+    assert f"\n{_STORY['error']}" in failed, "as it was printed, line by line"
     assert _STORY["value"] in value
     assert "iVBOR" not in drawn, "a picture is no text"
     (picture,) = pictures

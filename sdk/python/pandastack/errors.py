@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ._codes import STATUS_OF_CODE
-from ._version import __version__
+from ._versions import is_other_version, version_advice
 
 Json = dict[str, Any]
 
@@ -15,9 +15,6 @@ Json = dict[str, Any]
 def json_object(value: Any) -> Json | None:
     """The value if it is a JSON object."""
     return cast(Json, value) if isinstance(value, dict) else None
-
-
-UPDATE = f"this client is pandastack {__version__}, GET /version says what the daemon is: update the older of the two"
 
 
 class PandastackError(Exception):
@@ -122,10 +119,16 @@ class NotSupportedError(ServerError):
     """This daemon does not have that."""
 
 
+# The path itself: what is asked for by its name has a code of its own.
+_UNKNOWN_PATH = ("not_found", "request.method")
+# What one version refuses or lacks, another may have.
+_MAY_BE_NEWS = ("request.invalid", "not_supported")
+# Of a command or a cell.
+_TIMED_OUT = " timeout after "
+
 _CLASS_OF_CODE: dict[str, type[PandastackError]] = {
     "sandbox.failed": SandboxFailed,
-    "not_found": NotSupportedError,  # the path itself: what is asked for by name has a code of its own
-    "request.method": NotSupportedError,
+    **dict.fromkeys(_UNKNOWN_PATH, NotSupportedError),
 }
 _CLASS_OF_STATUS: dict[int, type[PandastackError]] = {
     401: AuthError,
@@ -147,8 +150,10 @@ def make_error(body: Json, status: int | None = None, request_id: str | None = N
     if cls is None:
         cls = ServerError if status >= 500 else BadRequestError
     message = str(body.get("error") or f"the daemon answered with HTTP {status}")
-    if cls is NotSupportedError:
-        message = f"{message} ({UPDATE})"
+    if code in _UNKNOWN_PATH or (code in _MAY_BE_NEWS and is_other_version()):
+        message = f"{message} ({version_advice()})"
+    elif cls is SandboxTimeout and _TIMED_OUT in message:
+        message = f"{message}: allow it more time, or do less at once"
     return cls(
         message,
         status=status,
@@ -160,4 +165,4 @@ def make_error(body: Json, status: int | None = None, request_id: str | None = N
 
 def not_understood(what: str) -> ServerError:
     """The error for an answer of another shape than expected."""
-    return ServerError(f"the daemon's answer is not what this client expects: {what} ({UPDATE})")
+    return ServerError(f"the daemon's answer is not what this SDK expects: {what} ({version_advice()})")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from .errors import json_object, not_understood
@@ -36,11 +36,11 @@ class Model:
         members = json_object(data)
         if members is None:
             raise not_understood(f"no JSON object for {cls.__name__}")
-        known = {f.name for f in fields(cls)}
-        try:
-            return cls(**{k: v for k, v in members.items() if k in known and v is not None})
-        except TypeError as e:  # a member that must be there is not
-            raise not_understood(str(e)) from e
+        given = {f.name: members[f.name] for f in fields(cls) if members.get(f.name) is not None}
+        for f in fields(cls):
+            if f.name not in given and f.default is MISSING and f.default_factory is MISSING:
+                raise not_understood(f"it has no `{f.name}`")
+        return cls(**given)
 
     @classmethod
     def list_from_json(cls: type[M], data: Any) -> list[M]:

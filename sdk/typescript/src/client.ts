@@ -7,9 +7,9 @@ import { resolveConfig, type ClientOptions, type Config } from "./config.js";
 import { APIConnectionError, APITimeoutError } from "./errors.js";
 import { bodyStream, Reply, Watch } from "./exchange.js";
 import { fromWire } from "./names.js";
-import { errorOf } from "./refusals.js";
+import { otherOrigin } from "./platform.js";
 import { Snapshots, Templates } from "./resources.js";
-import { serverEvents, type ServerEvent } from "./sse.js";
+import type { ServerEvent } from "./sse.js";
 
 export interface CallOptions {
   /** Ends the call, and what runs for it. */
@@ -30,6 +30,7 @@ export interface RequestOptions extends CallOptions {
   repeatable?: boolean;
 }
 
+const START = 'start the server with "pandastack serve", or set PANDASTACK_API to its address';
 const SILENCE_MS = 120_000;
 const FOREVER_MS = 2 ** 31 - 1;
 const TRIES = 3;
@@ -66,11 +67,12 @@ export class Client {
 
   /** What the server is. */
   async version(options: CallOptions = {}): Promise<Version> {
-    return fromWire(await this.json("GET", "/version", options));
+    return this.json("GET", "/version", options, fromWire<Version>);
   }
 
-  async json(method: string, path: string, options?: RequestOptions): Promise<unknown> {
-    return (await this.request(method, path, options)).json();
+  /** What `read` makes of the answer's JSON. */
+  async json<T>(method: string, path: string, options: RequestOptions, read: (wire: unknown) => T): Promise<T> {
+    return (await this.request(method, path, options)).json(read);
   }
 
   /** For answers without a body. */
@@ -86,10 +88,10 @@ export class Client {
   ): Promise<AsyncGenerator<T, void>> {
     const reply = await this.request("GET", path, { headers: { accept: "text/event-stream" }, ...options });
     const told = (async function* () {
-      for await (const event of serverEvents(reply.chunks())) {
+      for await (const event of reply.events()) {
         const { error, code } = event.data;
-        if (event.name === "error") throw errorOf(String(error), { code: String(code) });
-        yield take(event);
+        if (event.name === "error") throw reply.refusal(String(error), { code: String(code) });
+        yield reply.read(() => take(event));
       }
     })();
     const leave = told.return.bind(told);
@@ -147,7 +149,7 @@ export class Client {
       redirect: "manual",
       signal: watch.signal,
     };
-    const failed = `${config.url} can't be reached: start the server with "pandastack serve", or set PANDASTACK_API to its address`;
+    const failed = `${config.url} can't be reached: ${otherOrigin(config.url) ?? START}`;
     try {
       const response = await watch.wait(fetch(`${config.url}${path}${search(options.query)}`, init), failed);
       return new Reply(response, watch);

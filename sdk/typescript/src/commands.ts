@@ -3,8 +3,9 @@
 import type { CallOptions, Client } from "./client.js";
 import { CommandError } from "./errors.js";
 import type { ExecResult, ProcessInfo } from "./models.js";
-import { fromWire, listFromWire, toWire } from "./names.js";
+import { fromWire, listOf, toWire } from "./names.js";
 import { Outputs } from "./output.js";
+import { processOf } from "./shapes.js";
 import type { ServerEvent } from "./sse.js";
 import { follow, type OutputCallbacks } from "./stream.js";
 
@@ -67,7 +68,7 @@ export class Process {
 
   /** Asks the server anew. */
   async refresh(options: CallOptions = {}): Promise<this> {
-    this.#info = fromWire(await this.client.json("GET", this.#path, options));
+    this.#info = await this.client.json("GET", this.#path, options, processOf);
     return this;
   }
 
@@ -77,7 +78,7 @@ export class Process {
     for (let left = seconds; ; left -= WAIT_SECONDS) {
       const query = { timeout_seconds: Math.ceil(Math.min(left, WAIT_SECONDS)) };
       const request = { query, repeatable: true, timeoutMs: WAIT_MS, ...call };
-      this.#info = fromWire(await this.client.json("POST", `${this.#path}/wait`, request));
+      this.#info = await this.client.json("POST", `${this.#path}/wait`, request, processOf);
       if (this.#info.status === "exited" || left <= WAIT_SECONDS) return this.#info.exitCode;
     }
   }
@@ -140,18 +141,18 @@ export class Commands {
   async start(cmd: string, options: StartOptions = {}): Promise<Process> {
     const { cwd, env, stdin, user, timeoutSeconds, ...call } = options;
     const json = toWire({ cmd, background: true, cwd, env, stdin, user, timeoutSeconds });
-    return this.#process(fromWire(await this.client.json("POST", `${this.sandbox}/exec`, { json, ...call })));
+    return this.#process(await this.client.json("POST", `${this.sandbox}/exec`, { json, ...call }, processOf));
   }
 
   /** Those that run, and the last ones that ended. */
   async list(options: CallOptions = {}): Promise<Process[]> {
-    const answer = await this.client.json("GET", `${this.sandbox}/processes`, options);
-    return listFromWire<ProcessInfo>(answer).map((info) => this.#process(info));
+    const infos = await this.client.json("GET", `${this.sandbox}/processes`, options, listOf(processOf));
+    return infos.map((info) => this.#process(info));
   }
 
   /** The one of that id. */
   async get(id: number, options: CallOptions = {}): Promise<Process> {
-    return this.#process(fromWire(await this.client.json("GET", `${this.sandbox}/processes/${id}`, options)));
+    return this.#process(await this.client.json("GET", `${this.sandbox}/processes/${id}`, options, processOf));
   }
 
   #process(info: ProcessInfo): Process {

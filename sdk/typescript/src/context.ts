@@ -3,7 +3,7 @@
 import type { CallOptions } from "./client.js";
 import { NotFoundError, SandboxFailed } from "./errors.js";
 import { CellOutput, Execution, type Result } from "./execution.js";
-import { fromWire, toWire } from "./names.js";
+import { memberOf, toWire } from "./names.js";
 import { asyncDispose } from "./platform.js";
 import type { Sandbox } from "./sandbox.js";
 import { follow, text, type OutputCallbacks } from "./stream.js";
@@ -63,8 +63,7 @@ export class CodeContext {
 
   /** Interrupts the cell that runs; false if none does. */
   async interrupt(options: CallOptions = {}): Promise<boolean> {
-    const answer = await this.sandbox.client.json("POST", `${this.#path}/interrupt`, options);
-    return fromWire<{ interrupted: boolean }>(answer).interrupted;
+    return this.sandbox.client.json("POST", `${this.#path}/interrupt`, options, memberOf("interrupted", Boolean));
   }
 
   /** Begins anew, with a fresh kernel. */

@@ -2,9 +2,12 @@
 // One request and its answer, watched over: for the caller's signal, and for the server's silence while something of it is
 // awaited, be it the answer's head, its next piece, or that it takes what is sent.
 import { KEY_ADVICE } from "./config.js";
-import { APIConnectionError, APITimeoutError, ServerError, type PandastackError } from "./errors.js";
+import { APIConnectionError, APITimeoutError, ServerError, type ErrorFacts, type PandastackError } from "./errors.js";
 import { fromWire } from "./names.js";
-import { errorOf } from "./refusals.js";
+import { errorOf, Misshapen } from "./refusals.js";
+import { serverEvents, type ServerEvent } from "./sse.js";
+import { VERSION } from "./version.js";
+import { versionAdvice, versionOf } from "./versions.js";
 
 const BROKEN = "the connection to the server broke in the middle of its answer";
 
@@ -153,31 +156,73 @@ export class Reply {
     return new TextDecoder().decode(await this.bytes());
   }
 
-  /** Its JSON, with names as they are on the wire. */
-  async json(): Promise<unknown> {
+  /** What `read` makes of its JSON, whose names are as on the wire. */
+  async json<T>(read: (wire: unknown) => T): Promise<T> {
     const text = await this.text();
+    let wire: unknown;
     try {
-      return JSON.parse(text) as unknown;
+      wire = JSON.parse(text);
     } catch (cause) {
-      throw new ServerError(this.#foreign(text), { status: this.response.status, cause });
+      throw this.#foreign(text, cause);
+    }
+    return this.read(() => read(wire));
+  }
+
+  /** Its events as they come. */
+  async *events(): AsyncGenerator<ServerEvent> {
+    const type = this.response.headers.get("content-type") ?? "";
+    if (!type.startsWith("text/event-stream")) {
+      this.close();
+      throw this.#foreign(`Content-Type: ${type}`);
+    }
+    try {
+      yield* serverEvents(this.chunks());
+    } catch (error) {
+      throw this.#explain(error);
     }
   }
 
-  #foreign(text: string): string {
-    const what = `HTTP ${this.response.status} from ${new URL(this.response.url).origin} is no answer of pandastack's`;
-    return `${what}. Is PANDASTACK_API right? It said: ${text.slice(0, 200)}`;
+  /** What `make` makes of a piece of it. */
+  read<T>(make: () => T): T {
+    try {
+      return make();
+    } catch (error) {
+      throw this.#explain(error);
+    }
+  }
+
+  #explain(error: unknown): unknown {
+    if (!(error instanceof Misshapen)) return error;
+    const what = `the server's answer is not what this SDK expects: ${error.message}`;
+    return new ServerError(`${what} (${versionAdvice(versionOf(this.response.headers))})`, { cause: error });
+  }
+
+  /** Somebody else answers at the server's address. */
+  #foreign(text: string, cause?: unknown): ServerError {
+    const { status, headers, url } = this.response;
+    const name = headers.get("server");
+    const who = name === null ? "" : `, by a server that calls itself ${JSON.stringify(name.slice(0, 60))}`;
+    const what = `HTTP ${status} from ${new URL(url).origin} is no answer of a pandastack daemon${who}`;
+    const advice = `is PANDASTACK_API right? This SDK is for pandastack ${VERSION}. It said: ${JSON.stringify(text.slice(0, 200))}`;
+    return new ServerError(`${what}: ${advice}`, { status, cause });
+  }
+
+  /** The error that the server's words stand for. */
+  refusal(message: string, facts: ErrorFacts): PandastackError {
+    const { headers } = this.response;
+    return errorOf(message, { requestId: headers.get("x-request-id") ?? undefined, ...facts }, versionOf(headers));
   }
 
   /** What its refusal stands for. */
   async error(): Promise<PandastackError> {
-    const { status, headers } = this.response;
+    const { status } = this.response;
     const body = await this.text();
     const { error, code, request_id, details } = parseObject(body);
-    const message = typeof error === "string" ? error : this.#foreign(body);
-    return errorOf(status === 401 ? `${message}. ${KEY_ADVICE}` : message, {
+    if (typeof error !== "string") return this.#foreign(body);
+    return this.refusal(status === 401 ? `${error}. ${KEY_ADVICE}` : error, {
       status,
       code: typeof code === "string" ? code : undefined,
-      requestId: typeof request_id === "string" ? request_id : (headers.get("x-request-id") ?? undefined),
+      ...(typeof request_id === "string" && { requestId: request_id }),
       details: typeof details === "object" && details !== null ? fromWire(details) : undefined,
     });
   }

@@ -2,7 +2,7 @@
 // What a cell of code gave: gathered from the stream of its run, as the server gathers it for a buffered answer.
 import type { ServerEvent } from "./sse.js";
 import type { CellResult } from "./models.js";
-import { fromWire } from "./names.js";
+import { fromWire, jsonObject, memberOf } from "./names.js";
 import { Outputs } from "./output.js";
 
 /** A picture in a form that every model's API takes: base64, a data URL, bytes. */
@@ -193,14 +193,16 @@ export class Execution {
   /** Of a CellResult as the server sends it. */
   constructor(answer: Record<string, unknown>) {
     const { seq: _, exit: __, code: ___, ...facts } = answer;
-    const results = (answer["results"] ?? []) as unknown[];
+    const results: unknown[] = Array.isArray(answer["results"]) ? answer["results"] : [];
     Object.assign(this, fromWire<CellResult>(facts), { results: results.map((data) => new Result(strings(data))) });
   }
 
   /** Of the answer to code that ran once; where there is no kernel for it, that is the answer of a command. */
-  static ofAnswer(answer: Record<string, unknown>): Execution {
+  static ofAnswer(wire: unknown): Execution {
+    const exit_code = memberOf("exit_code", Number)(wire);
+    const answer = jsonObject(wire);
     if ("status" in answer) return new Execution(answer);
-    const { exit_code, stderr } = answer;
+    const { stderr } = answer;
     const failed = { status: "error", error: stderr || `exit status ${String(exit_code)}` };
     return new Execution({ ...answer, ...(exit_code === 0 ? { status: "ok" } : failed) });
   }

@@ -3,7 +3,8 @@
 import type { CallOptions, Client } from "./client.js";
 import { NotFoundError } from "./errors.js";
 import type { FileInfo } from "./models.js";
-import { fromWire, jsonObject, listFromWire } from "./names.js";
+import { listOf, memberOf, reader } from "./names.js";
+import { fileOf } from "./shapes.js";
 import type { ServerEvent } from "./sse.js";
 import { bodyOf, counted, writeTo, type ProgressOptions, type Source, type Target } from "./transfer.js";
 
@@ -17,6 +18,7 @@ export interface FileEvent {
   /** The new name. */
   to?: string;
 }
+const fileEventOf = reader<FileEvent>("type", "path", "isDir");
 
 export interface WatchOptions extends CallOptions {
   recursive?: boolean | undefined;
@@ -24,7 +26,7 @@ export interface WatchOptions extends CallOptions {
 
 function change({ name, data }: ServerEvent): FileEvent {
   const { seq: _, ...facts } = data;
-  return fromWire({ type: name, ...facts });
+  return fileEventOf({ type: name, ...facts });
 }
 
 export class Filesystem {
@@ -69,15 +71,14 @@ export class Filesystem {
   }
 
   async list(path = "/", options: CallOptions = {}): Promise<FileInfo[]> {
-    const answer = await this.client.json("GET", `${this.#path}/dir`, { ...options, query: { path } });
+    const entries = memberOf("entries", listOf(fileOf));
+    const files = await this.client.json("GET", `${this.#path}/dir`, { ...options, query: { path } }, entries);
     const folder = path.replace(/\/*$/, "/");
-    const files = listFromWire<FileInfo>(jsonObject(answer)["entries"]);
     return files.map((file) => ({ ...file, path: file.path ?? `${folder}${file.name}` }));
   }
 
   async stat(path: string, options: CallOptions = {}): Promise<FileInfo> {
-    const answer = await this.client.json("GET", `${this.#path}/stat`, { ...options, query: { path } });
-    return { path, ...fromWire<FileInfo>(answer) };
+    return { path, ...(await this.client.json("GET", `${this.#path}/stat`, { ...options, query: { path } }, fileOf)) };
   }
 
   async exists(path: string, options: CallOptions = {}): Promise<boolean> {

@@ -26,6 +26,13 @@ export function environment(name: string): string | undefined {
   }
 }
 
+/** Why a page may not ask a server: a browser does not tell it. Undefined where that is no page, or one of the server's. */
+export function otherOrigin(url: string): string | undefined {
+  const page = (globalThis as { location?: { origin?: string } }).location?.origin;
+  if (onServer || page === undefined || page === new URL(url).origin) return undefined;
+  return `this page is of ${page}, and the daemon allows pages of its own origin alone: serve both by one proxy, and give its address as apiUrl`;
+}
+
 export function importModule(name: string): Promise<unknown> {
   return import(/* @vite-ignore */ /* webpackIgnore: true */ name);
 }

@@ -74,7 +74,9 @@ export class Pty {
     await client.send("GET", path, { query, signal }).catch((error: unknown) => {
       if (!(error instanceof Error) || !error.message.includes("is a WebSocket")) throw error;
     });
-    throw new APIConnectionError("the server opened no terminal: is there a proxy before it that passes no WebSocket?");
+    throw new APIConnectionError(
+      "the server opened no terminal: is there a proxy before it that passes no WebSocket, or that passes on a page's Origin?",
+    );
   }
 
   write(data: string | Uint8Array<ArrayBuffer>): void {

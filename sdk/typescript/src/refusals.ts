@@ -3,13 +3,19 @@
 import { statusOfCode } from "./codes.js";
 import * as errors from "./errors.js";
 import { VERSION } from "./version.js";
+import { versionAdvice } from "./versions.js";
 
-const UPDATE = `this SDK is pandastack ${VERSION}, GET /version says what the server is: update the older of the two`;
+type Code = string | undefined;
+/** The path itself: what is asked for by its name has a code of its own. */
+const UNKNOWN_PATH: Code[] = ["not_found", "request.method"];
+/** What one version refuses or lacks, another may have. */
+const MAY_BE_NEWS: Code[] = ["request.invalid", "not_supported"];
+/** Of a command or a cell. */
+const TIMED_OUT = " timeout after ";
 
-function classOf(code: string | undefined, status: number): typeof errors.PandastackError {
+function classOf(code: Code, status: number): typeof errors.PandastackError {
   if (code === "sandbox.failed") return errors.SandboxFailed;
-  // The path itself: what is asked for by its name has a code of its own.
-  if (code === "not_found" || code === "request.method" || status === 501) return errors.NotSupportedError;
+  if (UNKNOWN_PATH.includes(code) || status === 501) return errors.NotSupportedError;
   if (status === 401 || status === 403) return errors.AuthError;
   if (status === 404) return errors.NotFoundError;
   if (status === 409) return errors.ConflictError;
@@ -18,17 +24,27 @@ function classOf(code: string | undefined, status: number): typeof errors.Pandas
   return status < 500 ? errors.BadRequestError : errors.ServerError;
 }
 
-/** What an answer of an error stands for, or the `error` event of a stream, which has no status of its own. */
-export function errorOf(message: string, facts: errors.ErrorFacts): errors.PandastackError {
+function advised(message: string, code: Code, kind: typeof errors.PandastackError, daemon: string | undefined): string {
+  const other = daemon !== undefined && daemon !== VERSION;
+  if (UNKNOWN_PATH.includes(code) || (other && MAY_BE_NEWS.includes(code)))
+    return `${message} (${versionAdvice(daemon)})`;
+  if (kind === errors.SandboxTimeout && message.includes(TIMED_OUT))
+    return `${message}: allow it more time, or do less at once`;
+  return message;
+}
+
+/**
+ * What an answer of an error stands for, or the `error` event of a stream, which has no status of its own. `daemon` is the
+ * version of who answered.
+ */
+export function errorOf(message: string, facts: errors.ErrorFacts, daemon: string | undefined): errors.PandastackError {
   const { code } = facts;
   const known =
     code !== undefined && Object.hasOwn(statusOfCode, code) ? statusOfCode[code as keyof typeof statusOfCode] : 500;
   const status = facts.status ?? known;
   const kind = classOf(code, status);
-  return new kind(kind === errors.NotSupportedError ? `${message} (${UPDATE})` : message, { ...facts, status });
+  return new kind(advised(message, code, kind, daemon), { ...facts, status });
 }
 
-/** The error for an answer of another shape than expected. */
-export function notUnderstood(what: string): errors.ServerError {
-  return new errors.ServerError(`the server's answer is not what this SDK expects: ${what} (${UPDATE})`);
-}
+/** An answer of another shape than expected; Reply.explain() makes an error for users of it. */
+export class Misshapen extends Error {}

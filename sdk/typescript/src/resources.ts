@@ -2,17 +2,18 @@
 // What outlives sandboxes: templates and snapshots.
 import type { CallOptions, Client } from "./client.js";
 import type { Snapshot, Template } from "./models.js";
-import { fromWire, listFromWire } from "./names.js";
+import { listOf } from "./names.js";
+import { snapshotOf, templateOf } from "./shapes.js";
 
 export class Templates {
   constructor(readonly client: Client) {}
 
   async list(options: CallOptions = {}): Promise<Template[]> {
-    return listFromWire(await this.client.json("GET", "/v1/templates", options));
+    return this.client.json("GET", "/v1/templates", options, listOf(templateOf));
   }
 
   async get(name: string, options: CallOptions = {}): Promise<Template> {
-    return fromWire(await this.client.json("GET", `/v1/templates/${encodeURIComponent(name)}`, options));
+    return this.client.json("GET", `/v1/templates/${encodeURIComponent(name)}`, options, templateOf);
   }
 
   /** Refused while snapshots or sandboxes stand on it; with `force` it loses its name and leaves them what they need. */
@@ -29,11 +30,11 @@ export class Snapshots {
   /** Oldest first; with `sandboxId` only those of that sandbox. */
   async list(options: CallOptions & { sandboxId?: string | undefined } = {}): Promise<Snapshot[]> {
     const { sandboxId, ...call } = options;
-    return listFromWire(await this.client.json("GET", "/v1/snapshots", { ...call, query: { sandbox_id: sandboxId } }));
+    return this.client.json("GET", "/v1/snapshots", { ...call, query: { sandbox_id: sandboxId } }, listOf(snapshotOf));
   }
 
   async get(id: string, options: CallOptions = {}): Promise<Snapshot> {
-    return fromWire(await this.client.json("GET", `/v1/snapshots/${encodeURIComponent(id)}`, options));
+    return this.client.json("GET", `/v1/snapshots/${encodeURIComponent(id)}`, options, snapshotOf);
   }
 
   /** Sandboxes that were made of it go on. */

@@ -19,9 +19,10 @@ import type {
   SandboxInfo,
   Snapshot,
 } from "./models.js";
-import { fromWire, jsonObject, listFromWire, toWire } from "./names.js";
+import { listOf, memberOf, reader, toWire } from "./names.js";
 import { asyncDispose } from "./platform.js";
 import { Pty, type PtyOptions } from "./pty.js";
+import { lifecycleOf, metricsOf, networkOf, portOf, sandboxEventOf, sandboxOf, snapshotOf } from "./shapes.js";
 import { text } from "./stream.js";
 
 /** For calls that need no sandbox: where to send them. The sandbox keeps to it. */
@@ -117,11 +118,13 @@ export interface Promotion {
   /** By id. */
   failures: Record<string, string>;
 }
+const promotionOf = reader<Promotion>("winner", "treeId");
 
 interface Session {
   id: string;
   language: string;
 }
+const sessionOf = reader<Session>("id", "language");
 
 /** What captures a machine takes as long as its memory is large. */
 const CAPTURE_MS = 300_000;
@@ -155,22 +158,20 @@ export class Sandbox {
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
     const { client = new Client(options), signal, fromSnapshot, ttlSeconds, persistent, idleSeconds } = options;
     const { template = fromSnapshot ? undefined : "code-interpreter", metadata, env, network } = options;
-    const answer = await client.json("POST", "/v1/sandboxes", {
+    const call = {
       json: toWire({ template, fromSnapshot, ttlSeconds, persistent, idleSeconds, metadata, env, network }),
       headers: { "idempotency-key": idempotencyKey() },
       repeatable: true,
       signal,
-    });
-    return new Sandbox(client, fromWire(answer));
+    };
+    return new Sandbox(client, await client.json("POST", "/v1/sandboxes", call, sandboxOf));
   }
 
   /** The one of that id, in whatever state it is. */
   static async get(id: string, options: ConnectOptions = {}): Promise<Sandbox> {
     const { client = new Client(options), signal } = options;
-    return new Sandbox(
-      client,
-      fromWire(await client.json("GET", `/v1/sandboxes/${encodeURIComponent(id)}`, { signal })),
-    );
+    const path = `/v1/sandboxes/${encodeURIComponent(id)}`;
+    return new Sandbox(client, await client.json("GET", path, { signal }, sandboxOf));
   }
 
   /** Oldest first. */
@@ -178,8 +179,8 @@ export class Sandbox {
     const { client = new Client(options), status, metadata = {}, signal } = options;
     const filters = Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value]);
     const query = { status, ...(Object.fromEntries(filters) as Record<string, string>) };
-    const answer = await client.json("GET", "/v1/sandboxes", { query, signal });
-    return listFromWire<SandboxInfo>(answer).map((info) => new Sandbox(client, info));
+    const infos = await client.json("GET", "/v1/sandboxes", { query, signal }, listOf(sandboxOf));
+    return infos.map((info) => new Sandbox(client, info));
   }
 
   /** The one of that id, running: woken if it is hibernated, resumed if it is paused. */
@@ -205,13 +206,13 @@ export class Sandbox {
     return this.#info.metadata ?? {};
   }
 
-  async #call<T>(method: string, action: string, options: RequestOptions): Promise<T> {
-    return fromWire(await this.client.json(method, `${this.#path}/${action}`, options));
+  #call<T>(method: string, action: string, options: RequestOptions, read: (wire: unknown) => T): Promise<T> {
+    return this.client.json(method, `${this.#path}/${action}`, options, read);
   }
 
   /** Asks the server anew. */
   async refresh(options: CallOptions = {}): Promise<this> {
-    this.#info = fromWire(await this.client.json("GET", this.#path, options));
+    this.#info = await this.client.json("GET", this.#path, options, sandboxOf);
     return this;
   }
 
@@ -251,13 +252,14 @@ export class Sandbox {
   /** A new kernel, whose cells see each other's variables; 8 in a sandbox. */
   async createCodeContext(options: ContextOptions | string = {}): Promise<CodeContext> {
     const { language, cwd, env, ...call } = typeof options === "string" ? { language: options } : options;
-    return this.#context(await this.#call("POST", "repl/sessions", { json: toWire({ language, cwd, env }), ...call }));
+    const json = toWire({ language, cwd, env });
+    return this.#context(await this.#call("POST", "repl/sessions", { json, ...call }, sessionOf));
   }
 
   /** Its kernels; in a fork or a restored sandbox also those that came along. */
   async listCodeContexts(options: CallOptions = {}): Promise<CodeContext[]> {
-    const sessions = await this.client.json("GET", `${this.#path}/repl/sessions`, options);
-    return listFromWire<Session>(sessions).map((session) => this.#context(session));
+    const sessions = await this.#call("GET", "repl/sessions", options, listOf(sessionOf));
+    return sessions.map((session) => this.#context(session));
   }
 
   #context({ id, language }: Session): CodeContext {
@@ -270,12 +272,8 @@ export class Sandbox {
     if (keepState) return (await this.#ownContext(language)).runCode(code, { timeoutSeconds, env, ...call });
     const timeout = timeoutSeconds * 1000;
     const json = toWire({ code, language, env, timeoutMs: Math.ceil(timeout) });
-    const answer = await this.client.json("POST", `${this.#path}/repl`, {
-      json,
-      timeoutMs: timeout + GRACE_MS,
-      ...call,
-    });
-    return Execution.ofAnswer(jsonObject(answer));
+    const request = { json, timeoutMs: timeout + GRACE_MS, ...call };
+    return this.#call("POST", "repl", request, (wire) => Execution.ofAnswer(wire));
   }
 
   #ownContext(language: string): Promise<CodeContext> {
@@ -289,26 +287,25 @@ export class Sandbox {
 
   /** Keeps the machine as it is now. Sandbox.create({ fromSnapshot: id }) goes on from there. */
   snapshot(options: CallOptions = {}): Promise<Snapshot> {
-    return this.#call("POST", "snapshots", { timeoutMs: CAPTURE_MS, ...options });
+    return this.#call("POST", "snapshots", { timeoutMs: CAPTURE_MS, ...options }, snapshotOf);
   }
 
   /** A copy of the machine as it is now, with all that runs in it. */
   async fork({ metadata, ...call }: ForkOptions = {}): Promise<Sandbox> {
     const options = { json: toWire({ metadata }), timeoutMs: CAPTURE_MS, ...call };
-    const { sandbox } = await this.#call<{ sandbox: unknown }>("POST", "fork", options);
-    return new Sandbox(this.client, fromWire(sandbox));
+    return new Sandbox(this.client, await this.#call("POST", "fork", options, memberOf("sandbox", sandboxOf)));
   }
 
   /** Several copies, made at once: 2 without `count`, at most 16. */
   async forkTree({ metadata, count, ...call }: ForkOptions & { count?: number | undefined } = {}): Promise<Sandbox[]> {
     const options = { json: toWire({ metadata, count }), timeoutMs: CAPTURE_MS, ...call };
-    const { children } = await this.#call<{ children: unknown }>("POST", "fork-tree", options);
-    return listFromWire<SandboxInfo>(children).map((info) => new Sandbox(this.client, info));
+    const children = await this.#call("POST", "fork-tree", options, memberOf("children", listOf(sandboxOf)));
+    return children.map((info) => new Sandbox(this.client, info));
   }
 
   /** Names it the winner of its fork-tree, and ends its siblings if so asked. */
   promote({ cleanupSiblings, treeId, ...call }: PromoteOptions = {}): Promise<Promotion> {
-    return this.#call("POST", "promote", { json: toWire({ cleanupSiblings, treeId }), ...call });
+    return this.#call("POST", "promote", { json: toWire({ cleanupSiblings, treeId }), ...call }, promotionOf);
   }
 
   /**
@@ -327,22 +324,22 @@ export class Sandbox {
 
   /** What it may reach, and how much it has. */
   network(options: CallOptions = {}): Promise<NetworkState> {
-    return this.#call("GET", "network", options);
+    return this.#call("GET", "network", options, networkOf);
   }
 
   /** What is left out stays. Connections that are not allowed any more are reset. */
   setNetwork(network: Network, options: CallOptions = {}): Promise<NetworkState> {
-    return this.#call("PATCH", "network", { json: toWire(network), repeatable: true, ...options });
+    return this.#call("PATCH", "network", { json: toWire(network), repeatable: true, ...options }, networkOf);
   }
 
   /** What listens in it, and what has a label. Its servers are reached by previewUrl(), or with the key by `proxyUrl`. */
   async ports(options: CallOptions = {}): Promise<Port[]> {
-    return listFromWire(await this.client.json("GET", `${this.#path}/ports`, options));
+    return this.#call("GET", "ports", options, listOf(portOf));
   }
 
   /** A label is kept in the metadata. */
   labelPort(port: number, label: string, options: CallOptions = {}): Promise<Port> {
-    return this.#call("POST", "ports", { json: { port, label }, ...options });
+    return this.#call("POST", "ports", { json: { port, label }, ...options }, portOf);
   }
 
   async unlabelPort(port: number, options: CallOptions = {}): Promise<void> {
@@ -352,24 +349,24 @@ export class Sandbox {
   /** A link to a server in it that works without a key, for an hour or `ttlSeconds`. */
   async previewUrl(port: number, { ttlSeconds, paths, ...call }: PreviewOptions = {}): Promise<string> {
     const json = toWire({ port, ttlSeconds, paths });
-    return (await this.#call<{ url: string }>("POST", "preview-token", { json, ...call })).url;
+    return this.#call("POST", "preview-token", { json, ...call }, memberOf("url", String));
   }
 
   /** What it takes of the host, and how its guest is. */
   metrics(options: CallOptions = {}): Promise<Metrics> {
-    return this.#call("GET", "metrics", options);
+    return this.#call("GET", "metrics", options, metricsOf);
   }
 
   /** The last things that happened to it, oldest first. */
   async events({ tail, since, ...call }: EventOptions = {}): Promise<SandboxEvent[]> {
     const options = { query: { tail, since }, ...call };
-    return listFromWire((await this.#call<{ events: unknown }>("GET", "events", options)).events);
+    return this.#call("GET", "events", options, memberOf("events", listOf(sandboxEventOf)));
   }
 
   /** The same, then what happens, until it is deleted. */
   followEvents({ tail, since, ...call }: EventOptions = {}): Promise<AsyncGenerator<SandboxEvent, void>> {
     const options = { query: { tail, since, follow: true }, ...call };
-    return this.client.events(`${this.#path}/events`, options, ({ data }) => fromWire(data));
+    return this.client.events(`${this.#path}/events`, options, ({ data }) => sandboxEventOf(data));
   }
 
   /** The lines that its commands have written. */
@@ -413,7 +410,7 @@ export class Sandbox {
 
   /** What ends or stops it by itself. */
   lifecycle(options: CallOptions = {}): Promise<Lifecycle> {
-    return this.#call("GET", "lifecycle", options);
+    return this.#call("GET", "lifecycle", options, lifecycleOf);
   }
 
   /** Without a call for so long it ends. */
@@ -427,11 +424,8 @@ export class Sandbox {
   }
 
   async #setLifecycle(change: object, options: CallOptions): Promise<Lifecycle> {
-    const now = await this.#call<Lifecycle>("PATCH", "lifecycle", {
-      json: toWire(change),
-      repeatable: true,
-      ...options,
-    });
+    const call = { json: toWire(change), repeatable: true, ...options };
+    const now = await this.#call("PATCH", "lifecycle", call, lifecycleOf);
     Object.assign(this.#info, now);
     return now;
   }

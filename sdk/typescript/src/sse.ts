@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Server-sent events (WHATWG HTML, section 9.2): bytes in, whole events out, wherever the bytes are cut. Lines end in LF or
 // CRLF.
-import { APIConnectionError } from "./errors.js";
+import { Misshapen } from "./refusals.js";
 
 export interface ServerEvent {
   name: string;
@@ -18,7 +18,7 @@ function parse(name: string, data: string): ServerEvent {
   } catch {
     // As any other text that is no object.
   }
-  throw new APIConnectionError(`the server sent an event "${name}" that is no JSON object: is a proxy between?`);
+  throw new Misshapen(`the data of an event ${JSON.stringify(name.slice(0, 60))} is no JSON object`);
 }
 
 export async function* serverEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
@@ -47,6 +47,6 @@ export async function* serverEvents(chunks: AsyncIterable<Uint8Array>): AsyncGen
     }
     pieces.push(text.slice(at));
     chars += text.length;
-    if (chars > EVENT_CHARS_MAX) throw new APIConnectionError("the server sent an event that is too large");
+    if (chars > EVENT_CHARS_MAX) throw new Misshapen("an event is too large");
   }
 }

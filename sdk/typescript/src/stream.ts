@@ -3,8 +3,7 @@
 import type { CallOptions, Client } from "./client.js";
 import { APIConnectionError, ExecInterrupted } from "./errors.js";
 import type { Outputs } from "./output.js";
-import { errorOf } from "./refusals.js";
-import { serverEvents, type ServerEvent } from "./sse.js";
+import type { ServerEvent } from "./sse.js";
 
 /** Called in order. What a callback throws ends the call; a promise that it gives is awaited, and slows the output down. */
 export interface OutputCallbacks {
@@ -38,14 +37,14 @@ export async function follow<T>(client: Client, method: string, path: string, op
       cause,
     });
   };
-  async function* pieces(): AsyncGenerator<Uint8Array> {
+  async function* events(): AsyncGenerator<ServerEvent> {
     try {
-      yield* reply.chunks();
+      yield* reply.events();
     } catch (error) {
       throw error instanceof APIConnectionError ? interrupted(error) : error;
     }
   }
-  for await (const event of serverEvents(pieces())) {
+  for await (const event of events()) {
     const { name, data } = event;
     if (name === "stdout" || name === "stderr") {
       const chunk = text(data["chunk"]);
@@ -54,7 +53,7 @@ export async function follow<T>(client: Client, method: string, path: string, op
     } else if (name === "exit") {
       return finish(data);
     } else if (name === "error" && typeof data["code"] === "string") {
-      throw errorOf(text(data["error"]), { code: data["code"], requestId, details: finish(data) });
+      throw reply.refusal(text(data["error"]), { code: data["code"], details: finish(data) });
     } else {
       await options.onEvent?.(event);
     }

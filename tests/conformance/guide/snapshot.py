@@ -1,5 +1,5 @@
-snap_id = sandbox.snapshot()  # capture warm kernel
+snap_id = sandbox.snapshot()                          # capture warm kernel
 # ...later, a new turn...
-resumed = Sandbox.create(from_snapshot=snap_id)  # imports + data still loaded
+resumed = Sandbox.create(from_snapshot=snap_id)       # imports + data still loaded
 
-child = sandbox.fork()  # CoW clone for a speculative branch
+child = sandbox.fork()                                 # CoW clone for a speculative branch

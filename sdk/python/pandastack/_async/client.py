@@ -13,6 +13,7 @@ from .. import _http, _websocket
 from .._config import load_config
 from .._gather import Gathered
 from .._sse import Decoder, Event
+from .._versions import note_version
 from ..errors import APIConnectionError, Json
 from ..execution import Result
 from . import _io
@@ -66,6 +67,7 @@ class AsyncClient:
         while True:
             try:
                 response = await self._http.send(request, stream=stream)
+                note_version(response.headers)
                 good = response.is_success or response.status_code == 101
                 if not good:
                     await response.aread()
@@ -92,12 +94,17 @@ class AsyncClient:
         return _http.json_of(await self.fetch(method, path, **options), self._config)
 
     @contextlib.asynccontextmanager
-    async def stream(self, method: str, path: str, **content: Any) -> AsyncGenerator[AsyncIterator[bytes]]:
+    async def stream(
+        self, method: str, path: str, *, events: bool = False, **content: Any
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """The pieces of an answer as they come. Leaving the block closes the connection, which cancels what runs."""
         limit = httpx.Timeout(_http.STREAM_SILENCE_SECONDS, connect=_http.CONNECT_SECONDS, pool=None)
-        request = self._http.build_request(method, path, timeout=limit, **content)
+        headers = {"Accept": _http.EVENTS} if events else {}
+        request = self._http.build_request(method, path, timeout=limit, headers=headers, **content)
         response = await self._send(request, safe=False, stream=True)
         try:
+            if events:
+                _http.check_events(response, self._config)
             yield self._pieces(response)
         finally:
             await response.aclose()
@@ -159,15 +166,14 @@ class AsyncClient:
         Without a body it hears one that was started before.
         """
         gathered = Gathered()
-        headers = {"Accept": "text/event-stream"}
-        async with self.stream("POST" if body else "GET", path, json=body, headers=headers) as pieces:
+        async with self.stream("POST" if body else "GET", path, events=True, json=body) as pieces:
             async for event in self._gathered(pieces, gathered):
                 if event.name == "stdout":
-                    await _io.tell(on_stdout, event.data["chunk"])
+                    await _io.tell(on_stdout, str(event.data.get("chunk", "")))
                 elif event.name == "stderr":
-                    await _io.tell(on_stderr, event.data["chunk"])
+                    await _io.tell(on_stderr, str(event.data.get("chunk", "")))
                 elif event.name == "result":
-                    await _io.tell(on_result, Result(event.data["data"]))
+                    await _io.tell(on_result, Result(event.data.get("data") or {}))
                 elif event.name == "truncated":
                     await _io.tell(on_lost, int(event.data.get("bytes", 0)))
         return gathered.answer()

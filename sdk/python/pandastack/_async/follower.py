@@ -23,7 +23,7 @@ async def listen(
     It knows no follower, so one that is let go of is freed at once, and not by a garbage collector in the middle of
     whatever.
     """
-    async with client.stream("GET", path, params=params) as pieces:
+    async with client.stream("GET", path, events=True, params=params) as pieces:
         yield None
         async for event in client.events(pieces):
             if event.name == "error":

@@ -24,7 +24,7 @@ def listen(
     It knows no follower, so one that is let go of is freed at once, and not by a garbage collector in the middle of
     whatever.
     """
-    with client.stream("GET", path, params=params) as pieces:
+    with client.stream("GET", path, events=True, params=params) as pieces:
         yield None
         for event in client.events(pieces):
             if event.name == "error":

@@ -29,9 +29,7 @@ Run = Callable[[Callable[[AsyncClient], Awaitable[None]]], None]
 def test_all_of_it(run: Run, tmp_path: Path) -> None:
     async def test(client: AsyncClient) -> None:
         async with await AsyncSandbox.create(client=client, metadata={"by": "asyncio"}) as sandbox:
-            assert [s.id for s in await AsyncSandbox.list(metadata={"by": "asyncio"}, client=client)] == [
-                sandbox.id
-            ]
+            assert [s.id for s in await AsyncSandbox.list(metadata={"by": "asyncio"}, client=client)] == [sandbox.id]
             assert (await sandbox.exec("echo hi")).stdout == "hi\n"
             async with await sandbox.create_code_context() as ctx:
                 heard: list[str] = []

@@ -22,6 +22,7 @@ from pandastack import (
     Sandbox,
     SandboxFailed,
     SandboxTimeout,
+    __version__,
 )
 
 
@@ -110,7 +111,8 @@ def test_refusals_say_why(client: Client) -> None:
         Sandbox.create(from_snapshot="nothing", client=client)
     with pytest.raises(BadRequestError):
         Sandbox.create(ttl_seconds=-1, client=client)
-    with pytest.raises(NotSupportedError, match="update the older"):
+    both = f"the daemon is pandastack {__version__}, this SDK is pandastack {__version__}: is something between"
+    with pytest.raises(NotSupportedError, match=both):
         client.call("GET", "/v1/of-a-newer-daemon")
 
 
@@ -185,7 +187,7 @@ def test_exec_that_must_succeed(box: Sandbox) -> None:
 
 @pytest.mark.parametrize("limit", [{"timeout": 0.5}, {"timeout_seconds": 0.5}])
 def test_exec_timeout(box: Sandbox, limit: dict[str, float]) -> None:
-    with pytest.raises(SandboxTimeout, match=r"timeout after 0\.5s") as e:
+    with pytest.raises(SandboxTimeout, match=r"timeout after 0\.5s: allow it more time") as e:
         box.exec("echo so far; sleep 60", **limit)  # type: ignore[arg-type]
     assert (e.value.stdout, e.value.code, e.value.status) == ("so far\n", "timeout", 504)
     with pytest.raises(SandboxTimeout) as e:
@@ -300,4 +302,3 @@ def test_fork_tree_and_promote(loaded: CodeContext, client: Client) -> None:
         assert ids(client) & {c.id for c in children} == {children[1].id}
         with pytest.raises(BadRequestError):
             loaded.sandbox.fork_tree(17)
-

@@ -167,7 +167,7 @@ def asked() -> list[httpx.Request]:
     def note(request: httpx.Request) -> httpx.Response:
         request.read()
         requests.append(request)
-        return httpx.Response(200, json={})
+        return httpx.Response(200, json={}, headers={"Content-Type": request.headers["Accept"]})
 
     with Client("http://daemon", "k") as client:
         client._http.close()

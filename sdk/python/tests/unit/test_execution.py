@@ -65,11 +65,11 @@ def test_code_that_ran_in_a_process() -> None:
 
 @pytest.mark.parametrize("answer", [None, [], "x", {}, {"status": "ok"}])
 def test_what_is_no_answer(answer: object) -> None:
-    with pytest.raises(ServerError, match="update the older"):
+    with pytest.raises(ServerError, match="update the daemon"):
         Execution.from_json(answer)
-    with pytest.raises(ServerError, match="update the older"):
+    with pytest.raises(ServerError, match="update the daemon"):
         ExecResult.from_json(answer)
-    with pytest.raises(ServerError, match="update the older"):
+    with pytest.raises(ServerError, match="update the daemon"):
         ExecResult.list_from_json([answer])
 
 

@@ -84,14 +84,14 @@ def test_another_version_says_so(serve: Serve) -> None:
     for status, code in (("404 Not Found", "not_found"), ("405 Method Not Allowed", "request.method")):
         error = raised(serve(answer(f'{{"error": "x", "code": "{code}"}}', status, JSON)), exec_true)
         assert isinstance(error, NotSupportedError)
-        assert "update the older of the two" in str(error)
+        assert "update the daemon and restart it" in str(error)
 
 
 @pytest.mark.parametrize("body", ["{}", "[]", '{"stdout": "x"}', "1", "null", ""])
 def test_an_answer_of_another_shape(serve: Serve, body: str) -> None:
     error = raised(serve(answer(body, "200 OK", JSON)), exec_true)
     assert isinstance(error, ServerError)
-    assert "update the older of the two" in str(error)
+    assert "update the daemon and restart it" in str(error)
 
 
 @pytest.mark.parametrize("method", ["fork", "fork_tree", "list_code_contexts", "create_code_context", "lifecycle"])

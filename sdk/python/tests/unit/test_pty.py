@@ -198,7 +198,7 @@ def test_a_hostile_server(serve: Serve, frames: bytes) -> None:
         ends.append(peer.gone())
 
     server = terminals(serve, script)
-    with pytest.raises(ServerError, match="update the older of the two"):
+    with pytest.raises(ServerError, match="update the daemon and restart it"):
         sandbox_of(server).open_pty(ignore).wait()
     server.close()
     assert ends == [True]
@@ -292,7 +292,7 @@ def refused(status: str, code: str) -> bytes:
     [
         (refused("404 Not Found", "sandbox.not_found"), NotFoundError, "words"),
         (refused("401 Unauthorized", "auth.unauthorized"), AuthError, "pandastack serve"),
-        (refused("501 Not Implemented", "not_supported"), NotSupportedError, "update the older of the two"),
+        (refused("501 Not Implemented", "not_supported"), NotSupportedError, "words"),
         (refused("503 Service Unavailable", "sandbox.failed"), SandboxFailed, "words"),
         (answer("{}"), APIConnectionError, "proxy"),
         (answer("<html>bad gateway</html>", "502 Bad Gateway"), ServerError, "PANDASTACK_API"),

@@ -43,3 +43,17 @@ test("the guide", async () => {
   expect(installed.runTypescript(program)).toBe("step 1\nstep 2\nstep 3\nexited 3\n");
   expect(await ids()).toEqual(before);
 });
+
+// pip takes a minute and more where the Python SDK's test runs this; uv does the same in seconds.
+const UV = `
+await sandbox.exec(\`printf '#!/bin/sh\\nexec uv pip "$@"\\n' >"$(command -v pip)"\`);
+`;
+
+// Without a network, what is said is the cell's error, not an exception here.
+const INSTALLED = `
+if (ex.error && !ex.error.includes("ModuleNotFoundError")) throw new Error(ex.error);
+`;
+
+test("the guide's packages", () => {
+  installed.runTypescript([block("pattern"), UV, block("packages"), INSTALLED, block("cleanup")].join("\n"));
+});

@@ -70,7 +70,7 @@ test("refusals say what to do", async () => {
     Sandbox.create({ metadata: Object.fromEntries([...Array(65).keys()].map((i) => [i, ""])) }),
   ).rejects.toThrow(BadRequestError);
   await expect(Sandbox.list({ apiKey: "pds_wrong" })).rejects.toThrow(AuthError);
-  const unknown = await refused(new Client().json("GET", "/v1/volumes"));
+  const unknown = await refused(new Client().send("GET", "/v1/volumes"));
   expect(unknown).toBeInstanceOf(NotSupportedError);
   expect(unknown).toMatchObject({ code: "not_supported", status: 501 });
   expect((unknown as PandastackError).requestId).toMatch(/^\w{24}$/);

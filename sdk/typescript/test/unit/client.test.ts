@@ -6,11 +6,10 @@ import {
   APIConnectionError,
   APITimeoutError,
   AuthError,
-  BadRequestError,
-  NotFoundError,
   NotSupportedError,
   Sandbox,
   ServerError,
+  VERSION,
   type PandastackError,
 } from "../../src/index.js";
 import { failure, json, serve } from "./server.js";
@@ -57,7 +56,9 @@ test("a path that the server does not know", async () => {
   const { client } = await serve((_, response) => json(response, 404, { error: "not found", code: "not_found" }));
   const error = await failure(Sandbox.create({ client }));
   expect(error).toBeInstanceOf(NotSupportedError);
-  expect(error.message).toMatch(/this SDK is pandastack .*update the older/);
+  expect(error.message).toContain(
+    `names no version, this SDK is pandastack ${VERSION}: if it is an older daemon, update`,
+  );
 });
 
 test.each([
@@ -68,24 +69,25 @@ test.each([
   const { client } = await serve((_, response) => response.writeHead(status).end(body));
   const error = await failure<PandastackError>(Sandbox.get("x", { client }));
   expect(error).toBeInstanceOf(ServerError);
-  expect(error.message).toMatch(/is no answer of pandastack's. Is PANDASTACK_API right/);
+  expect(error.message).toMatch(/is no answer of a pandastack daemon: is PANDASTACK_API right/);
 });
 
 test.each([
-  [502, "<h1>Bad gateway</h1>", ServerError],
-  [404, "404 page not found", NotFoundError],
-  [500, '"text"', ServerError],
-  [503, '{"error": {"message": "nested"}}', ServerError],
-  [302, "", BadRequestError],
-])("an error %i of something else: %j", async (status, body, kind) => {
+  [502, "<h1>Bad gateway</h1>"],
+  [404, "404 page not found"],
+  [504, "Gateway Time-out"],
+  [500, '"text"'],
+  [503, '{"error": {"message": "nested"}}'],
+  [302, ""],
+])("an error %i of something else: %j", async (status, body) => {
   const { client, url } = await serve((_, response) =>
     response.writeHead(status, { location: "/elsewhere" }).end(body),
   );
   const error = await failure<PandastackError>(Sandbox.get("x", { client }));
-  expect(error).toBeInstanceOf(kind);
+  expect(error).toBeInstanceOf(ServerError);
   expect(error.status).toBe(status);
   expect(error.message).toContain(`HTTP ${status} from ${url}`);
-  expect(error.message).toContain(body.slice(0, 20));
+  expect(error.message).toContain(JSON.stringify(body));
 });
 
 test.each(["text", null, 7, [7], { a: 7 }])("JSON of another shape: %j", async (body) => {
@@ -170,7 +172,7 @@ test("half an answer", async () => {
   const { client } = await serve((_, response) => {
     response.writeHead(200, { "content-length": 100 }).write('{"id":', () => response.destroy());
   });
-  const error = await failure(client.json("POST", "/"));
+  const error = await failure(client.json("POST", "/", {}, String));
   expect(error).toBeInstanceOf(APIConnectionError);
   expect(error.message).toMatch(/broke in the middle of its answer/);
 });

@@ -109,7 +109,7 @@ test("one that is left closes its connection, also before it has begun", async (
   const closes: Array<Promise<unknown>> = [];
   const server = await serve((_, response) => {
     closes.push(once(response, "close"));
-    response.writeHead(200).write(event("line", { line: "one\n" }));
+    response.writeHead(200, { "content-type": "text/event-stream" }).write(event("line", { line: "one\n" }));
   });
   const sandbox = await server.sandbox();
   await (await sandbox.followLogs()).return(undefined);

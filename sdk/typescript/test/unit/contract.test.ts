@@ -76,12 +76,21 @@ const routes = Object.entries(api.paths).flatMap(([path, operations]) =>
     })),
 );
 
-const INFO = { id: "box", template: "t", status: "running", metadata: { fork_tree_id: "t" } };
+const MEMBERS = Object.values(api.components["schemas"] ?? {}).flatMap((schema) =>
+  Object.keys(merged(schema as Schema).properties),
+);
+const INFO = {
+  ...Object.fromEntries(MEMBERS.map((name) => [name, name])),
+  id: "box",
+  status: "running",
+  metadata: { fork_tree_id: "t" },
+};
 
 /** An answer that each call can take. */
 function answer(method: string, path: string): unknown {
   if (method === "GET" && /\/(sandboxes|templates|snapshots|sessions|processes|ports)$/.test(path)) return [];
-  return { ...INFO, sandbox: INFO, children: [INFO, INFO], entries: [], events: [], status: "ok", exit_code: 0 };
+  const members = { egress: "public", interrupted: true, url: "u", winner: "w", tree_id: "t", exit_code: 0 };
+  return { ...INFO, sandbox: INFO, children: [INFO, INFO], ...members, entries: [], events: [], status: "ok" };
 }
 
 async function callAll(client: Client): Promise<void> {

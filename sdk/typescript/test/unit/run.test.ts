@@ -114,13 +114,15 @@ test.each([false, true])(
 );
 
 test.each([
-  ["timeout", "command timeout after 1s", SandboxTimeout, 504],
-  ["sandbox.failed", "the sandbox failed: kernel panic", SandboxFailed, 503],
-  ["sandbox.not_found", "the sandbox was deleted", NotFoundError, 404],
-])("an end by %s", async (code, message, kind, status) => {
+  ["timeout", "command timeout after 1s", SandboxTimeout, 504, ": allow it more time, or do less at once"],
+  ["timeout", "the sandbox does not answer", SandboxTimeout, 504, ""],
+  ["sandbox.failed", "the sandbox failed: kernel panic", SandboxFailed, 503, ""],
+  ["sandbox.not_found", "the sandbox was deleted", NotFoundError, 404, ""],
+])("an end by %s: %s", async (code, said, kind, status, advice) => {
   const error = await failure<SandboxTimeout>(
-    (await command([out("o"), err("e"), event("error", { error: message, code })])).exec("c"),
+    (await command([out("o"), err("e"), event("error", { error: said, code })])).exec("c"),
   );
+  const message = said + advice;
   expect(error).toBeInstanceOf(kind);
   expect(error).toMatchObject({ message, code, status, stdout: "o", stderr: "e" });
   expect((error.details as ExecResult).stdout).toBe("o");

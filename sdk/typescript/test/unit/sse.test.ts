@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import { APIConnectionError } from "../../src/index.js";
+import { Misshapen } from "../../src/refusals.js";
 import { serverEvents, type ServerEvent } from "../../src/sse.js";
 
 async function read(pieces: Uint8Array[]): Promise<ServerEvent[]> {
@@ -36,7 +36,7 @@ test("what is not whole at the end is no event", async () => {
 });
 
 test.each(["data: text\n\n", "data: 1\n\n", "data: null\n\n", 'data: {"a":\n\n'])("%j is refused", async (text) => {
-  await expect(read([bytes(text)])).rejects.toThrow(APIConnectionError);
+  await expect(read([bytes(text)])).rejects.toThrow(Misshapen);
 });
 
 test("a large event takes linear time, and one without end is refused", async () => {
