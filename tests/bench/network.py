@@ -17,9 +17,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.bench import Daemon
 
 TRANSFER_MIB = 256
-CONNECTS = 200
+CONNECTS = 100
 
 # Runs in the guest: `send` writes, `receive` reads, `connect` opens and closes; prints seconds, one figure a line.
 GUEST = """
@@ -53,6 +57,31 @@ CARD_UP = (
     "ip link set eth0 up; ip addr replace 10.0.2.15/32 dev eth0;"
     " ip route replace 10.0.2.2 dev eth0; ip route replace default via 10.0.2.2"
 )
+
+
+class Guest:
+    """A sandbox that talks to the peer."""
+
+    def __init__(self, daemon: Daemon, sandbox: str, address: str, port: int) -> None:
+        self._daemon, self._sandbox, self._peer = daemon, sandbox, f"{address} {port}"
+        url = f"{sandbox}/fs?path=/tmp/net.py"
+        daemon.connection.request("PUT", url, GUEST.encode(), daemon.headers)
+        daemon.connection.getresponse().read()
+
+    def sh(self, cmd: str) -> str:
+        """What a command prints."""
+        answer = self._daemon.call("POST", f"{self._sandbox}/exec", {"cmd": cmd, "timeout_seconds": 120})
+        if answer["exit_code"]:
+            raise RuntimeError(answer["stderr"])
+        return str(answer["stdout"])
+
+    def seconds(self, what: str, n: int) -> list[float]:
+        """Of `send`, `receive` or `connect`."""
+        return [float(line) for line in self.sh(f"python3 /tmp/net.py {what} {self._peer} {n}").split()]
+
+    def close(self) -> None:
+        """No more of it."""
+        self._daemon.call("DELETE", self._sandbox)
 
 
 class Peer:
