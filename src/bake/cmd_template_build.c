@@ -13,6 +13,7 @@
 #include "base/data_dir.h"
 #include "base/fs.h"
 #include "cli/opts.h"
+#include "engine/firecracker_probe.h"
 
 /* mke2fs lies in /usr/sbin, which an ordinary user of Debian does not have on the PATH. */
 static void add_sbin(void)
@@ -28,7 +29,7 @@ static void add_sbin(void)
 int cmd_template_build(int argc, char **argv, struct err *err)
 {
 	struct build_options options = {.engine = "auto"};
-	const char *templates = NULL;
+	const char *templates = NULL, *firecracker = "firecracker";
 	const struct opt opts[] = {
 		{.name = "templates",
 			.arg = "DIR",
@@ -46,6 +47,10 @@ int cmd_template_build(int argc, char **argv, struct err *err)
 			.arg = "NAME",
 			.text = &options.engine,
 			.help = "what to bake it for (default: auto, as the daemon chooses)"},
+		{.name = "firecracker",
+			.arg = "FILE",
+			.text = &firecracker,
+			.help = "the Firecracker to use (default: the one on the PATH)"},
 		{.letter = 'f',
 			.name = "force",
 			.flag = &options.force,
@@ -69,6 +74,9 @@ int cmd_template_build(int argc, char **argv, struct err *err)
 	int r = opts_parse(&spec, &argc, &argv, err);
 
 	if (r <= 0)
+		return r;
+	r = firecracker_use(firecracker, err);
+	if (r < 0)
 		return r;
 	if (!templates) {
 		r = data_dir_default(&data_dir, err);

@@ -28,6 +28,7 @@ enum {
 	ADOPT_TIMEOUT_MS = 10000,
 	/* To a machine that stood still; others may wait for `op` meanwhile, and the guest answers as it likes. */
 	GO_ON_TIMEOUT_MS = 5000,
+	END_LOOK_MS = 1000,
 	CLOCK_SLACK_MS = 40,
 	CLOCK_TRIES = 5,
 	ENTROPY_BYTES = 64,
@@ -365,7 +366,18 @@ static int write_state(struct sandbox *sb, const struct engine_ops *ops,
 
 static int err_no_machine(struct err *err)
 {
-	return err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN, "the sandbox's machine has ended");
+	return err_set(err, ERR_SANDBOX_FAILED, -EHOSTDOWN,
+		"the sandbox's machine has ended: create a new one");
+}
+
+/* Where a call to the engine failed because its process has ended, says that. A socket breaks some moments before. */
+static int explain(const struct sandbox *sb, int r, struct err *err)
+{
+	bool broke = r == -EPIPE || r == -ECONNRESET;
+
+	if (r < 0 && spawn_ended(sb->vm->pidfd, broke ? END_LOOK_MS : 0))
+		return err_no_machine(err);
+	return r;
 }
 
 /* After it stood still: its clock is behind. The keeper may find the machine's end meanwhile: so the link is used with a reference. */
@@ -410,6 +422,7 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
 		if (let_go_on(sb, ops, r < 0 ? &other : err) < 0 && r == 0)
 			r = err->os;
 	}
+	r = explain(sb, r, err);
 	ret->pause_us = clock_mono_us() - start;
 	pthread_mutex_unlock(&sb->teardown);
 	if (r == 0)
@@ -426,7 +439,7 @@ int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *
 	pthread_mutex_lock(&sb->teardown);
 	if (sb->vm)
 		leave_link(sb, ops);
-	r = sb->vm ? ops->pause(sb->vm, err) : err_no_machine(err);
+	r = sb->vm ? explain(sb, ops->pause(sb->vm, err), err) : err_no_machine(err);
 	if (r == 0)
 		(void)sandbox_set_state(sb, SANDBOX_PAUSED); /* or FAILED meanwhile */
 	pthread_mutex_unlock(&sb->teardown);
@@ -438,7 +451,7 @@ int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err
 	int r;
 
 	pthread_mutex_lock(&sb->teardown);
-	r = sb->vm ? let_go_on(sb, ops, err) : err_no_machine(err);
+	r = sb->vm ? explain(sb, let_go_on(sb, ops, err), err) : err_no_machine(err);
 	if (r == 0)
 		(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* or FAILED meanwhile */
 	pthread_mutex_unlock(&sb->teardown);

@@ -26,6 +26,7 @@
 #include "core/core.h"
 #include "daemon/config.h"
 #include "daemon/credentials.h"
+#include "engine/firecracker_probe.h"
 #include "http/auth.h"
 #include "http/http.h"
 #include "http/server.h"
@@ -149,8 +150,9 @@ static int start_core(struct daemon *d, const struct serve_config *config, struc
 			.mirror_port = d->mirror ? mirror_port(d->mirror) : 0,
 			.packages = d->mirror ? mirror_settings(d->mirror) : NULL},
 		.pool_sizes = {[POOL_PRESPAWN] = config->prespawn, [POOL_WARM] = config->warm}};
+	int r = firecracker_use(config->firecracker, err);
 
-	return core_new(&core, &d->core, err);
+	return r < 0 ? r : core_new(&core, &d->core, err);
 }
 
 static int start(struct daemon *d, const struct serve_config *config, struct err *err)

@@ -83,7 +83,7 @@ static int spawn_jailed(struct vm *vm, const struct vm_spec *spec, const int fds
 	const char *argv[ARGS_MAX] = {jail, "--write", "scratch.ext4", "--write", "run", "--read",
 		base};
 	/* The names are the same in each folder: nothing of one machine's shows in another's state. */
-	static const char *const firecracker[] = {FIRECRACKER_PROGRAM, "--api-sock", "run/api.sock",
+	const char *const firecracker[] = {firecracker_program(), "--api-sock", "run/api.sock",
 		"--id", "pandastack", "--log-path", "run/log", "--level", "Info"};
 	const struct spawn sp = {.argv = argv,
 		.cwd = spec->dir,

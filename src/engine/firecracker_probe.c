@@ -2,7 +2,9 @@
 /* Is there a Firecracker here that we can use? */
 #include "engine/firecracker_probe.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fs.h"
@@ -14,6 +16,25 @@ enum {
 	VERSION_MIN = 115, /* 1.15, and the one after it: the newest two that there are */
 	VERSION_MAX = 116,
 };
+
+static char *program; /* NULL: the one on the PATH */
+
+int firecracker_use(const char *name, struct err *err)
+{
+	/* Machines start in folders of their own. */
+	char *path = strchr(name, '/') ? realpath(name, NULL) : xstrdup(name);
+
+	if (!path)
+		return err_set_errno(err, -errno, "can't find Firecracker at %s", name);
+	free(program);
+	program = path;
+	return 0;
+}
+
+const char *firecracker_program(void)
+{
+	return program ? program : "firecracker";
+}
 
 char *firecracker_jail(void)
 {
@@ -44,7 +65,7 @@ static void add_why(struct engine_info *info, const char *what, const char *why)
 
 void firecracker_probe(struct engine_info *ret)
 {
-	static const char *const argv[] = {FIRECRACKER_PROGRAM, "--version", NULL};
+	const char *const argv[] = {firecracker_program(), "--version", NULL};
 	struct err err = {0};
 	char text[1024], no_card[128];
 	int version;
@@ -55,8 +76,8 @@ void firecracker_probe(struct engine_info *ret)
 		.lacks = {"streams"}};
 	if (program_output(argv, text, sizeof(text), &err) < 0) {
 		(void)snprintf(ret->why, sizeof(ret->why),
-			"Firecracker is missing (" FIRECRACKER_PROGRAM
-			" on the PATH): docs/engines.md says how to get it");
+			"Firecracker is missing (%s): docs/engines.md says how to get it",
+			err_msg(&err));
 		return;
 	}
 	version = program_parse_version(text, "Firecracker v", ret->version, sizeof(ret->version));

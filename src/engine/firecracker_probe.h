@@ -4,7 +4,12 @@
 
 #include "engine/engine.h"
 
-#define FIRECRACKER_PROGRAM "firecracker"
+/*
+ * Which Firecracker it is, for this process: a name on the PATH ("firecracker", unless told otherwise), or a file. To be said before any
+ * engine is looked at.
+ */
+int firecracker_use(const char *program, struct err *err);
+const char *firecracker_program(void);
 
 /* The program of its jail (src/jail); to be freed. */
 char *firecracker_jail(void);

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--engine auto`: where there is KVM, where there is none, and where there is one that this user may not open."""
+"""`--engine auto`: with KVM, without, with one that this user may not open, and with one that somebody else holds."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,21 @@ mount --rbind "$dev" /dev
 exec setpriv --bounding-set=-dac_override,-dac_read_search "$@"
 """
 
+# The command where KVM_CREATE_VM fails as it does when another hypervisor holds the processor.
+BUSY = """
+import ctypes, errno, os, struct, sys
+load, equal, end = 0x20, 0x15, 0x06
+ioctl, create_vm, refuse, allow = 16, 0xAE01, 0x50000 | errno.EBUSY, 0x7FFF0000
+code = [(load, 0, 0, 0), (equal, 0, 3, ioctl), (load, 0, 0, 24), (equal, 0, 1, create_vm)]
+code += [(end, 0, 0, refuse), (end, 0, 0, allow)]
+text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
+program = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(text))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
 Look = Callable[..., dict[str, Any]]
 
 
@@ -33,11 +49,12 @@ def look(tmp_path: Path, make_daemon: Callable[..., Daemon], monkeypatch: pytest
     """What the daemon says of its engine where /dev/kvm has that mode and group."""
     monkeypatch.delenv("PANDASTACK_TEST_ENGINE", raising=False)
 
-    def start(mode: str, group: str = "0") -> dict[str, Any]:
+    def start(mode: str, group: str = "0", *command: str) -> dict[str, Any]:
         dev = tmp_path / "dev"
         dev.mkdir()
         unshare = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
-        d = make_daemon(wrapper=[*unshare, "sh", "-e", "-c", SCRIPT, "sh", str(dev), mode, group]).wait_ready()
+        wrapper = [*unshare, "sh", "-e", "-c", SCRIPT, "sh", str(dev), mode, group, *command]
+        d = make_daemon(wrapper=wrapper).wait_ready()
         engine = d.api.call("GET", "/healthz")["engine"]
         chosen = d.wait_log("engine chosen")
         assert (chosen["engine"], chosen["accel"], chosen["why"]) == (engine["name"], engine["accel"], engine["why"])
@@ -74,6 +91,12 @@ def test_no_kvm_at_all(look: Look) -> None:
     engine = look("600")
     assert engine["accel"] == "tcg"
     assert engine["why"].startswith("/dev/kvm opens but runs no guest: ")
+
+
+def test_busy(look: Look) -> None:
+    engine = look("600", "0", sys.executable, "-c", BUSY)
+    assert engine["accel"] == "tcg"
+    assert engine["why"] == "/dev/kvm is busy: another hypervisor (VirtualBox, VMware) holds the processor"
 
 
 def test_this_machine(api: Api) -> None:

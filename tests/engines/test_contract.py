@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -288,6 +289,24 @@ def test_the_machine_dies(api: Api, daemon: Daemon) -> None:
     assert "signal 9" in str(died.data)
     assert s.info()["status"] == "failed"
     s.delete()
+
+
+@pytest.mark.parametrize("call", ["snapshots", "fork", "pause", "hibernate"])
+def test_the_machine_dies_in_the_middle_of(api: Api, daemon: Daemon, call: str) -> None:
+    """Of a call to its engine, which is stopped before and takes no more: it fails at once, and what comes after works."""
+    s = api.create("platform")
+    process = daemon.vm_of(s.id)
+    os.kill(process, signal.SIGSTOP)
+    with ThreadPoolExecutor() as threads:
+        answer = threads.submit(api.refused, "POST", f"{s.path}/{call}", 503, "sandbox.failed", json={})
+        with pytest.raises(TimeoutError):
+            answer.result(timeout=1)
+        os.kill(process, signal.SIGKILL)
+        assert "create a new one" in answer.result()["error"]
+    s.delete()
+    other = api.create("platform")
+    assert other.output("echo on") == "on\n"
+    other.delete()
 
 
 def test_a_panic_ends_the_machine(api: Api) -> None:

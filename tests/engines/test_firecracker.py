@@ -64,8 +64,8 @@ def stub(tmp_path: Path, text: str) -> dict[str, str]:
     return {"PATH": f"{program.parent}:{os.environ['PATH']}"}
 
 
-def start_failure(make_daemon: MakeDaemon, env: dict[str, str]) -> str:
-    d = make_daemon(args=["--engine=firecracker"], env=env)
+def start_failure(make_daemon: MakeDaemon, env: dict[str, str], *args: str) -> str:
+    d = make_daemon(args=["--engine=firecracker", *args], env=env)
     with d.expect_error("can't start"):
         assert d.wait() not in (0, -6, -11)
     return str(next(r["error"] for r in d.records if r["level"] == "error"))
@@ -76,6 +76,16 @@ def test_missing(tmp_path: Path, make_daemon: MakeDaemon, monkeypatch: pytest.Mo
     why = start_failure(make_daemon, {"PATH": str(tmp_path)})
     assert "Firecracker is missing" in why
     assert "docs/engines.md" in why
+
+
+def test_by_its_file(tmp_path: Path, make_daemon: MakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It need not be on the PATH, and its name may be one of this folder."""
+    monkeypatch.delenv("PANDASTACK_TEST_ENGINE", raising=False)
+    stub(tmp_path, "#!/bin/sh\necho 'Firecracker v1.14.4'\n")
+    monkeypatch.chdir(tmp_path)
+    assert "Firecracker 1.14.4 is not supported" in start_failure(make_daemon, {}, "--firecracker=bin/firecracker")
+    why = start_failure(make_daemon, {}, "--firecracker=bin/nothing")
+    assert why == "can't find Firecracker at bin/nothing: No such file or directory"
 
 
 @pytest.mark.parametrize("version", ["1.9.0", "1.14.4", "2.0.0", "x"])
