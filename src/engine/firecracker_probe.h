@@ -8,7 +8,7 @@
  * Which Firecracker it is, for this process: a name on the PATH ("firecracker", unless told otherwise), or a file. To be said before any
  * engine is looked at.
  */
-int firecracker_use(const char *program, struct err *err);
+int firecracker_use(const char *name, struct err *err);
 const char *firecracker_program(void);
 
 /* The program of its jail (src/jail); to be freed. */

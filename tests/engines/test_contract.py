@@ -293,7 +293,7 @@ def test_the_machine_dies(api: Api, daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("call", ["snapshots", "fork", "pause", "hibernate"])
 def test_the_machine_dies_in_the_middle_of(api: Api, daemon: Daemon, call: str) -> None:
-    """Of a call to its engine, which is stopped before and takes no more: it fails at once, and what comes after works."""
+    """Of a call to its engine, which is stopped before and takes no more: it fails at once, and the next works."""
     s = api.create("platform")
     process = daemon.vm_of(s.id)
     os.kill(process, signal.SIGSTOP)
