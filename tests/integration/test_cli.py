@@ -147,14 +147,15 @@ def test_what_goes_on_in_a_sandbox(cli: Cli, sandbox: Callable[..., Sandbox]) ->
     assert row[-1] == "echo up; sleep 1000"
     assert cli.json("sandbox", "ps", s.id)[0]["id"] == int(number)
 
+    following = cli.popen("sandbox", "logs", s.id, "-f", "--tail", "1", "--stream", "stdout")
+    assert following.stdout is not None
+    assert following.stdout.readline() == "up\n"
     cli.ok("sandbox", "exec", s.id, "--", "echo one; echo two >&2")
+    assert following.stdout.readline() == "one\n"
     assert sorted(cli.ok("sandbox", "logs", s.id).splitlines()) == ["one", "two", "up"]
     assert cli.ok("sandbox", "logs", s.id, "--stream", "stdout", "-n", "1") == "one\n"
     assert cli.run("sandbox", "logs", s.id, "--stream", "nonsense").returncode == 2
     assert cli.run("sandbox", "logs", s.id, "--tail", "many").returncode == 2
-    following = cli.popen("sandbox", "logs", s.id, "-f", "--tail", "1", "--stream", "stdout")
-    assert following.stdout is not None
-    assert following.stdout.readline() == "one\n"
     cli.ok("sandbox", "exec", s.id, "--", "echo three")
     assert following.stdout.readline() == "three\n"
     following.send_signal(signal.SIGINT)
