@@ -210,20 +210,27 @@ bool cgroup_prepare(char *why, size_t size)
 	else if (r == -ENOENT || r == -EPROTO)
 		(void)snprintf(why, size, "memory, pids and cpu are not all there");
 	else
-		(void)snprintf(why, size, "%s: %s (systemd: Delegate=yes)", parents.folders[0],
+		(void)snprintf(why, size, "%s: %s (systemd: Delegate=yes)",
+			parents.folders[0] ? parents.folders[0] : "/proc/self/cgroup",
 			strerror(r < 0 ? -r : EACCES));
 	return false;
 }
 
 /* ---- one of them ---- */
 
+static void format_name(char dst[NAME_BYTES], const struct stat *dir)
+{
+	(void)snprintf(dst, NAME_BYTES, PREFIX "%llx-%llx", (unsigned long long)dir->st_dev,
+		(unsigned long long)dir->st_ino);
+}
+
 static void add_name(struct cgroup *c, const struct cgroup *parents, const struct stat *dir)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(c->folders) && parents->folders[i]; i++) {
-		if (asprintf(&c->folders[i], "%s/" PREFIX "%llx-%llx", parents->folders[i],
-			    (unsigned long long)dir->st_dev, (unsigned long long)dir->st_ino) < 0)
-			abort();
-	}
+	char name[NAME_BYTES];
+
+	format_name(name, dir);
+	for (size_t i = 0; i < ARRAY_SIZE(c->folders) && parents->folders[i]; i++)
+		c->folders[i] = fs_join(parents->folders[i], name);
 }
 
 static int set_limits(const struct cgroup *c, bool v2, uint64_t memory_bytes, unsigned int cpus)
@@ -270,14 +277,23 @@ int cgroup_make(const char *dir, uint64_t memory_bytes, unsigned int cpus, struc
 	return r;
 }
 
-void cgroup_of_process(pid_t pid, struct cgroup *ret)
+void cgroup_of_process(pid_t pid, const char *dir, struct cgroup *ret)
 {
-	const char *name;
+	char name[NAME_BYTES];
+	struct stat st;
 
-	/* The daemon's own, or anybody's, is none. */
-	if (locate(pid, is_v2(), ret) < 0 || !(name = strrchr(ret->folders[0], '/')) ||
-		strncmp(name + 1, PREFIX, strlen(PREFIX)) != 0)
+	if (stat(dir, &st) < 0 || locate(pid, is_v2(), ret) < 0) {
 		cgroup_done(ret);
+		return;
+	}
+	format_name(name, &st);
+	/* All in it will be killed: it is the one that was made for that folder, or none. */
+	for (size_t i = 0; i < ARRAY_SIZE(ret->folders) && ret->folders[i]; i++) {
+		const char *slash = strrchr(ret->folders[i], '/');
+
+		if (strcmp(slash + 1, name) != 0)
+			cgroup_done(ret);
+	}
 }
 
 void cgroup_of_folder(const char *dir, struct cgroup *ret)
@@ -300,7 +316,8 @@ static void kill_one(pid_t pid, const char *folder)
 
 	if (pidfd < 0)
 		return;
-	cgroup_of_process(pid, &now);
+	if (locate(pid, is_v2(), &now) < 0)
+		return;
 	for (size_t i = 0; i < ARRAY_SIZE(now.folders) && now.folders[i]; i++) {
 		if (strcmp(now.folders[i], folder) != 0)
 			continue;

@@ -31,8 +31,8 @@ bool cgroup_prepare(char *why, size_t size);
 int cgroup_make(const char *dir, uint64_t memory_bytes, unsigned int cpus, struct cgroup *ret,
 	struct err *err);
 
-/* That of a machine's process; of a folder that a machine has left. None where there is none. */
-void cgroup_of_process(pid_t pid, struct cgroup *ret);
+/* That of the process of the machine in `dir`; of a folder that a machine has left. None where there is none. */
+void cgroup_of_process(pid_t pid, const char *dir, struct cgroup *ret);
 void cgroup_of_folder(const char *dir, struct cgroup *ret);
 
 /* Kills what is in it, and removes it. */

@@ -99,7 +99,7 @@ int vm_folder_find(struct vm *vm, struct err *err)
 	if (vm->pidfd < 0 || process_stat_read(vm->pid, &now) < 0 || now.started_ticks != started ||
 		!works_in(vm->pid, &st))
 		return err_set(err, ERR_ENGINE, -ESRCH, "its process has ended");
-	cgroup_of_process(vm->pid, &vm->cgroup);
+	cgroup_of_process(vm->pid, vm->dir, &vm->cgroup);
 	return 0;
 }
 
@@ -121,7 +121,7 @@ void vm_folder_kill_left(const char *dir)
 		pidfd = pidfd_open((pid_t)pid, 0);
 		if (pidfd < 0 || !works_in((pid_t)pid, &st))
 			continue;
-		cgroup_of_process((pid_t)pid, &own);
+		cgroup_of_process((pid_t)pid, dir, &own);
 		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0); /* fails when it has ended */
 		(void)spawn_ended(pidfd, -1);
 		cgroup_end(&own);

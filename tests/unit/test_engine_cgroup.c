@@ -53,9 +53,11 @@ static void test_of_nobody(void **state)
 {
 	struct cgroup c = {0};
 
-	cgroup_of_process(getpid(), &c); /* no machine's */
+	cgroup_of_process(getpid(), *state, &c); /* no machine's */
 	assert_null(c.folders[0]);
-	cgroup_of_process(-1, &c);
+	cgroup_of_process(-1, *state, &c);
+	assert_null(c.folders[0]);
+	cgroup_of_process(getpid(), "/nonexistent", &c);
 	assert_null(c.folders[0]);
 	cgroup_of_folder(*state, &c);
 	assert_null(c.folders[0]);
@@ -106,7 +108,9 @@ static void test_life(void **state)
 	limit = fs_join(folder, c.folders[1] ? "memory.limit_in_bytes" : "memory.max");
 	assert_int_equal(access(limit, F_OK), 0);
 	start(&c, &pid, &pidfd);
-	cgroup_of_process(pid, &found);
+	cgroup_of_process(pid, "/", &found);
+	assert_null(found.folders[0]); /* it has the name of ours, and is another's */
+	cgroup_of_process(pid, *state, &found);
 	for (size_t i = 0; i < CGROUP_FOLDERS_MAX; i++) {
 		if (c.folders[i])
 			assert_string_equal(found.folders[i], c.folders[i]);
