@@ -2,6 +2,7 @@
 /* Taking over the machines that an earlier daemon left running. */
 #include "core/adopt.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/limits.h"
@@ -22,6 +23,7 @@ static void adopt_one(const struct adoption *a, struct sandbox *sb)
 {
 	struct err err = {0};
 	char why[256];
+	int r;
 
 	if (sb->failure) {
 		(void)sandbox_set_state(sb, SANDBOX_FAILED);
@@ -34,13 +36,16 @@ static void adopt_one(const struct adoption *a, struct sandbox *sb)
 		(void)sandbox_set_state(sb, SANDBOX_HIBERNATED);
 		return;
 	}
-	if (sandbox_adopt(sb, a->hub, a->ops, &err) == 0) {
+	r = sandbox_adopt(sb, a->hub, a->ops, &err);
+	if (r == 0) {
 		(void)sandbox_set_state(sb,
 			sb->registered == SANDBOX_PAUSED ? SANDBOX_PAUSED : SANDBOX_RUNNING);
 		log_info("sandbox taken over", LOG_STR("sandbox", sb->id));
 		return;
 	}
-	(void)snprintf(why, sizeof(why), "%s while no daemon ran", err_msg(&err));
+	(void)snprintf(why, sizeof(why),
+		r == -ESRCH ? "%s while no daemon ran" : "it can't be taken over: %s",
+		err_msg(&err));
 	(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* from which it fails */
 	(void)sandbox_fail(sb, why);
 	a->ops->kill_left(sb->dir); /* one that runs but can't be reached */

@@ -61,8 +61,11 @@ static int resume_it(struct core *core, struct sandbox *sb, struct err *err)
 
 	if (r == 0)
 		r = sandbox_unpause(sb, core->ops, err);
-	if (r < 0)
+	if (r < 0) {
+		(void)core_note_state(core, sb, SANDBOX_PAUSED,
+			NULL); /* the next daemon lets it go on else */
 		return r;
+	}
 	log_info("sandbox resumed", LOG_STR("sandbox", sb->id));
 	sandbox_event(sb, "sandbox.resumed", NULL);
 	return 0;

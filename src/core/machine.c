@@ -28,10 +28,11 @@ enum {
 	ADOPT_TIMEOUT_MS = 10000,
 	/* To a machine that stood still; others may wait for `op` meanwhile, and the guest answers as it likes. */
 	GO_ON_TIMEOUT_MS = 5000,
-	END_LOOK_MS = 1000,
+	END_LOOK_MS = 500,
 	CLOCK_SLACK_MS = 40,
 	CLOCK_TRIES = 5,
 	ENTROPY_BYTES = 64,
+	BROKEN_UNSAID = -1, /* a thread is about to say why */
 };
 
 static void on_end(void *user)
@@ -46,7 +47,10 @@ static void on_end(void *user)
 static void on_broken(void *user, const char *why)
 {
 	struct sandbox *sb = user;
+	long long none = 0;
 
+	if (!atomic_compare_exchange_strong(&sb->broken_ms, &none, BROKEN_UNSAID))
+		return; /* somebody else has said why */
 	(void)snprintf(sb->broken_why, sizeof(sb->broken_why), "%s", why);
 	atomic_store(&sb->broken_ms, clock_mono_ms());
 	core_wake_keeper(sb->core);
@@ -119,11 +123,16 @@ static int let_go_on(struct sandbox *sb, const struct engine_ops *ops, struct er
 	if (r < 0 || !ops->relink)
 		return r;
 	r = ops->relink(sb->vm, err);
-	if (r == 0)
-		r = attach_link(sb, sb->core->hub, NULL, false, err);
-	if (r < 0)
-		on_broken(sb, err_msg(err));
-	return r;
+	return r == 0 ? attach_link(sb, sb->core->hub, NULL, false, err) : r;
+}
+
+/* One that is to run and can't be let go on: it would stand still, and be called running. */
+static void give_up(struct sandbox *sb, const struct err *err)
+{
+	char why[sizeof(sb->broken_why)];
+
+	(void)snprintf(why, sizeof(why), "the machine can't be let go on: %s", err_msg(err));
+	on_broken(sb, why);
 }
 
 /* What is told to a machine that begins or goes on: the time, fresh entropy, whether it has a way out, and how its package managers
@@ -370,12 +379,12 @@ static int err_no_machine(struct err *err)
 		"the sandbox's machine has ended: create a new one");
 }
 
-/* Where a call to the engine failed because its process has ended, says that. A socket breaks some moments before. */
+/* Where a call to the engine failed because its process has ended, says that. Its sockets and its memory are gone some moments before. */
 static int explain(const struct sandbox *sb, int r, struct err *err)
 {
-	bool broke = r == -EPIPE || r == -ECONNRESET;
+	bool full = r == -ENOSPC || r == -EDQUOT;
 
-	if (r < 0 && spawn_ended(sb->vm->pidfd, broke ? END_LOOK_MS : 0))
+	if (r < 0 && spawn_ended(sb->vm->pidfd, full ? 0 : END_LOOK_MS))
 		return err_no_machine(err);
 	return r;
 }
@@ -399,7 +408,7 @@ static void go_on(struct sandbox *sb)
 int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
 	const struct capture_spec *spec, struct capture_stats *ret, struct err *err)
 {
-	bool goes_on;
+	bool goes_on = !spec->was_paused && spec->use != CAPTURE_HIBERNATE;
 	int64_t start;
 	int r = 0;
 
@@ -415,12 +424,16 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
 	fault_point("capture.paused");
 	if (r == 0)
 		r = write_state(sb, ops, spec, &ret->delta_bytes, err);
-	goes_on = !spec->was_paused && (r < 0 || spec->use != CAPTURE_HIBERNATE);
 	if (goes_on) {
-		struct err other;
+		struct err why;
+		int back = let_go_on(sb, ops, &why);
 
-		if (let_go_on(sb, ops, r < 0 ? &other : err) < 0 && r == 0)
-			r = err->os;
+		if (back < 0)
+			give_up(sb, &why);
+		if (back < 0 && r == 0) {
+			*err = why;
+			r = back;
+		}
 	}
 	r = explain(sb, r, err);
 	ret->pause_us = clock_mono_us() - start;
@@ -429,20 +442,6 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
 		core_count_capture(sb->core, spec->use, ret);
 	if (goes_on)
 		go_on(sb);
-	return r;
-}
-
-int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
-{
-	int r;
-
-	pthread_mutex_lock(&sb->teardown);
-	if (sb->vm)
-		leave_link(sb, ops);
-	r = sb->vm ? explain(sb, ops->pause(sb->vm, err), err) : err_no_machine(err);
-	if (r == 0)
-		(void)sandbox_set_state(sb, SANDBOX_PAUSED); /* or FAILED meanwhile */
-	pthread_mutex_unlock(&sb->teardown);
 	return r;
 }
 
@@ -457,6 +456,33 @@ int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err
 	pthread_mutex_unlock(&sb->teardown);
 	if (r == 0)
 		go_on(sb);
+	return r;
+}
+
+/* What was to stop a machine that runs has failed, and has stopped it or not: it runs again, or is over. */
+static void put_back(struct sandbox *sb, const struct engine_ops *ops)
+{
+	struct err why;
+
+	if (sandbox_unpause(sb, ops, &why) < 0) {
+		give_up(sb, &why);
+		(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* from which it fails */
+	}
+}
+
+int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
+{
+	int r;
+
+	pthread_mutex_lock(&sb->teardown);
+	if (sb->vm)
+		leave_link(sb, ops);
+	r = sb->vm ? explain(sb, ops->pause(sb->vm, err), err) : err_no_machine(err);
+	if (r == 0)
+		(void)sandbox_set_state(sb, SANDBOX_PAUSED); /* or FAILED meanwhile */
+	pthread_mutex_unlock(&sb->teardown);
+	if (r < 0)
+		put_back(sb, ops);
 	return r;
 }
 
@@ -492,9 +518,10 @@ int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct e
 	if (r < 0) {
 		(void)fs_remove_tree(dir,
 			NULL); /* best effort: the next hibernation does it again */
-		/* Where that fails the machine is gone, and the keeper sees to it. */
-		if (before == SANDBOX_PAUSED || sandbox_unpause(sb, ops, NULL) < 0)
+		if (before == SANDBOX_PAUSED)
 			(void)sandbox_set_state(sb, before);
+		else
+			put_back(sb, ops);
 		return r;
 	}
 	sandbox_detach(sb, false, "it was hibernated");
@@ -605,7 +632,7 @@ int64_t sandbox_check_end(struct sandbox *sb, const struct engine_ops *ops)
 	if (sb->vm && atomic_load(&sb->ended)) {
 		explain_end(sb, ops, why, sizeof(why));
 		over = true;
-	} else if (sb->vm && broken_ms) {
+	} else if (sb->vm && broken_ms > 0) {
 		look_ms = broken_ms + DEATH_NOTICE_MS;
 		over = look_ms <= clock_mono_ms();
 		(void)snprintf(why, sizeof(why), "%s", sb->broken_why);
