@@ -360,18 +360,27 @@ class Bench:
         self.row("connect: the helper's time beside QEMU's", "x", 1.3).values.append(share)
 
     def packages(self) -> None:
-        """The same install in one sandbox after another, with the package cache and without."""
-        with tempfile.TemporaryDirectory(prefix="pandastack-bench-") as cache:
-            for how, options in (("without a cache", []), ("through the cache", [f"--package-cache={cache}"])):
-                with self.other_daemon("--prespawn=0", *options) as d:
-                    self._install(d)  # the first fills the cache
-                    row = self.row(f"pip install {PACKAGE} in a second sandbox, {how}", "s")
-                    row.values += [self._install(d) for _ in self.times(3)]
+        """The same download in one sandbox after another, in turns with the package cache and without."""
+        with (
+            tempfile.TemporaryDirectory(prefix="pandastack-bench-") as cache,
+            self.other_daemon("--prespawn=0", f"--package-cache={cache}") as cached,
+            self.other_daemon("--prespawn=0") as direct,
+        ):
+            filled = self._download(cached)
+            print(f"  the first, which fills the cache: {filled:.1f} s", file=sys.stderr, flush=True)
+            ways = [
+                (d, how, self.row(f"pip download {PACKAGE}, {how}", "s"))
+                for d, how in ((direct, "without a cache"), (cached, "through the cache"))
+            ]
+            for _ in self.times(10):
+                for d, how, row in ways:
+                    row.values.append(self._download(d))
+                    print(f"  {how}: {row.values[-1]:.1f} s", file=sys.stderr, flush=True)
 
     @staticmethod
-    def _install(d: Daemon) -> float:
+    def _download(d: Daemon) -> float:
         sandbox = d.create()
-        command = {"cmd": f"pip install --no-cache-dir {PACKAGE} 2>&1", "timeout_seconds": 600}
+        command = {"cmd": f"pip download --no-cache-dir --dest /tmp {PACKAGE} 2>&1", "timeout_seconds": 110}
         start = time.perf_counter()
         answer = d.call("POST", f"{sandbox}/exec", command)
         seconds = time.perf_counter() - start
