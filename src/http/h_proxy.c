@@ -99,6 +99,11 @@ static int begin(struct http_req *req, struct err *err)
 	int r;
 
 	req->upload = p;
+	/* A page behind it would have the origin of the API. */
+	if (!req->by_host && req->rest == 0)
+		return err_set(err, ERR_NOT_FOUND, -ENOENT,
+			"not found: what is before the port or the token in the path of a server "
+			"takes no %%-escapes");
 	r = access_check(req, &p->access, err);
 	if (r < 0)
 		return r;

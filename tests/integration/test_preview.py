@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from harness import Api, Daemon, Sandbox
-from harness.guest import GuestServer
+from harness.guest import GuestServer, read_all
 
 COOKIE = "pandastack_preview"
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -172,6 +172,21 @@ def test_what_is_no_link(server: GuestServer, nobody: Api) -> None:
     token = server.link()
     for wrong in ("x", "a.b", token[:-1], "A" + token, token + "A", token.split(".")[0]):
         nobody.refused("GET", f"/v1/p/{wrong}/echo", 401, "auth.unauthorized")
+
+
+@pytest.mark.parametrize("of_a_link", [True, False])
+@pytest.mark.parametrize("tail", ["", "?a", "/echo"])
+def test_paths_that_are_written_in_another_way(server: GuestServer, of_a_link: bool, tail: str) -> None:
+    """None leads to the server without what keeps its pages from being the API's."""
+    *parts, last = (f"/v1/p/{server.link()}" if of_a_link else server.prefix).split("/")
+    for i, part in enumerate(parts[1:], 1):
+        path = "/".join([*parts[:i], f"%{ord(part[0]):02x}{part[1:]}", *parts[i + 1 :], last])
+        lines = [f"GET {path}{tail} HTTP/1.1", "Host: x", f"Authorization: Bearer {server.api.key}", "Connection: close"]
+        with server.connect() as s:
+            s.sendall("\r\n".join([*lines, "", ""]).encode())
+            answer = read_all(s)
+        ours = b'"code":"not_found"' in answer or b"HTTP/1.1 303 " in answer
+        assert ours or b"\r\nContent-Security-Policy: sandbox " in answer, (path, answer)
 
 
 def test_a_link_that_has_expired(server: GuestServer, nobody: Api) -> None:
