@@ -67,15 +67,17 @@ static const char *member(const json_t *root, const char *const names[3])
 	return NULL;
 }
 
+/* All that use it rely on a scheme in front. */
 static char *normalise(const char *api)
 {
+	const char *scheme = strstr(api, "://") ? "" : "http://";
 	size_t len = strlen(api);
 
 	while (len && api[len - 1] == '/')
 		len--;
 	if (len > 3 && memcmp(api + len - 3, "/v1", 3) == 0)
 		len -= 3;
-	return text_format("%.*s", (int)len, api);
+	return text_format("%s%.*s", scheme, (int)len, api);
 }
 
 int config_load(struct config *ret, struct err *err)

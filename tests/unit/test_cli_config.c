@@ -102,6 +102,11 @@ static void test_address_is_normalised(void **state)
 	expect("http://e:2", NULL);
 	assert_int_equal(setenv("PANDASTACK_API", "http://e:2/v1/", 1), 0);
 	expect("http://e:2", NULL);
+	assert_int_equal(setenv("PANDASTACK_API", "e:2/v1", 1), 0);
+	expect("http://e:2", NULL);
+	write_config("{\"api\": \"127.0.0.1:8080\"}");
+	assert_int_equal(unsetenv("PANDASTACK_API"), 0);
+	expect("http://127.0.0.1:8080", NULL);
 }
 
 static void test_broken_file(void **state)
