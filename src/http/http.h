@@ -84,6 +84,8 @@ int http_req_sandbox(struct http_req *req, struct sandbox **ret, struct err *err
 /* The same for the sandbox of that id. */
 int http_req_sandbox_of(struct http_req *req, const char *id, struct sandbox **ret,
 	struct err *err);
+/* The same for one that is known: it does not expire before the answer has been sent. */
+void http_req_use(struct http_req *req, struct sandbox *sb);
 /* The server's: ends the use of it. */
 void http_req_release(struct http_req *req);
 

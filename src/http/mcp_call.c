@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/fault.h"
 #include "base/limits.h"
 #include "http/fs_target.h"
 #include "http/handlers.h"
@@ -126,19 +127,21 @@ static int session_sandbox(struct mcp_call *c, struct sandbox **ret, struct err 
 
 int mcp_call_sandbox(struct mcp_call *c, struct err *err)
 {
-	_cleanup_sandbox_ struct sandbox *sb = NULL;
 	const char *id = c->req->params[0];
 	int r = 0;
 
 	if (!id)
 		r = json_in_str(c->args, "sandbox_id", LIMIT_PATH_BYTES, &id, err);
-	if (r == 0 && !id) {
-		r = session_sandbox(c, &sb, err);
-		if (r == 0)
-			id = sandbox_id(sb);
-	}
-	/* From here on it does not expire. */
-	return r < 0 ? r : http_req_sandbox_of(c->req, id, &c->sb, err);
+	if (r < 0)
+		return r;
+	if (id)
+		return http_req_sandbox_of(c->req, id, &c->sb, err);
+	r = session_sandbox(c, &c->sb, err);
+	if (r < 0)
+		return r;
+	fault_point("mcp.sandbox");
+	http_req_use(c->req, c->sb);
+	return 0;
 }
 
 json_t *mcp_call_answer(struct mcp_call *c, struct mcp_content *content)

@@ -43,12 +43,17 @@ int http_req_sandbox_of(struct http_req *req, const char *id, struct sandbox **r
 
 	if (!sb)
 		return err->os;
-	if (!req->sandbox) {
-		req->sandbox = sandbox_ref(sb);
-		sandbox_use_begin(sb);
-	}
+	http_req_use(req, sb);
 	*ret = sb;
 	return 0;
+}
+
+void http_req_use(struct http_req *req, struct sandbox *sb)
+{
+	if (req->sandbox)
+		return;
+	req->sandbox = sandbox_ref(sb);
+	sandbox_use_begin(sb);
 }
 
 void http_req_release(struct http_req *req)

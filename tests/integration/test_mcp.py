@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextContent
 
 from harness import Api, Daemon, Sandbox
-from harness.daemon import binary
+from harness.daemon import binary, has_fault_points
 
 MODERN = "2026-07-28"
 SESSION_TOOLS = ["create_sandbox", "list_sandboxes", "fork_sandbox", "delete_sandbox"]
@@ -326,6 +326,32 @@ def test_a_session_goes_on_with_a_new_sandbox_and_says_so(raw: Raw, daemon: Daem
         os.kill(daemon.vm_of(second), signal.SIGKILL)
         assert any(e.data["type"] == "vm.died" for e in events)
     assert raw.ok("run_command", command="true")["sandbox_id"] not in (first, second)
+
+
+def test_a_sandbox_that_is_deleted_before_its_first_call_goes_on(
+    make_daemon: Callable[..., Daemon], tmp_path: Path
+) -> None:
+    if not has_fault_points():
+        pytest.skip("the program was built without -Dfaults=true")
+    held = tmp_path / "held"
+    d = make_daemon(env={"PANDASTACK_FAULT": f"mcp.sandbox={held}"}).wait_ready()
+    with ThreadPoolExecutor(1) as pool:
+        for session in (None, "s"):
+            for tool, arguments in [
+                ("run_command", {"command": "true"}),
+                ("read_file", {"path": "/etc/hostname"}),
+                ("list_dir", {}),
+                ("snapshot", {}),
+            ]:
+                os.mkfifo(held)
+                call = pool.submit(Raw(d.api, session=session).fails, tool, **arguments)
+                with held.open("wb"):
+                    held.unlink()
+                    (made,) = d.api.ids()
+                    d.api.sandbox(made).discard()
+                assert "sandbox" in call.result()
+    d.stop()
+    d.check_clean()
 
 
 def test_without_a_session_each_call_has_a_sandbox_of_its_own(api: Api) -> None:
