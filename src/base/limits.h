@@ -18,6 +18,7 @@
 
 /* The HTTP API. */
 #define LIMIT_JSON_BODY_BYTES MIB(17) /* a cell of LIMIT_CODE_BYTES, escaped, and its envelope */
+#define LIMIT_JSON_VALUES (1 << 17)      /* in it, or in a message of a WebSocket */
 #define LIMIT_CODE_BYTES MIB(16)      /* code of one cell */
 #define LIMIT_INPUT_BYTES KIB(64)     /* one answer to input() */
 #define LIMIT_COMMAND_BYTES KIB(120)  /* Linux: one argument is at most 128 KiB (MAX_ARG_STRLEN) */

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json_count.h"
 #include "base/limits.h"
 #include "base/str.h"
 
@@ -44,6 +45,9 @@ int json_in_parse(const char *text, size_t len, json_t **ret, struct err *err)
 	json_error_t e;
 	json_t *root;
 
+	if (json_count_values(text, len) > LIMIT_JSON_VALUES)
+		return err_set(err, ERR_TOO_LARGE, -EMSGSIZE,
+			"the body has too many values: at most %d are taken", LIMIT_JSON_VALUES);
 	if (len == 0) {
 		*ret = json_object();
 		return *ret ? 0 : err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");

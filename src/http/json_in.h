@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 
-/* Reads a body: empty or one JSON object without duplicate keys. The caller owns *ret. */
+/* Reads a body: empty or one JSON object without duplicate keys, of LIMIT_JSON_VALUES. The caller owns *ret. */
 int json_in_parse(const char *text, size_t len, json_t **ret, struct err *err);
 
 /* A string of at most max_bytes, without NUL. */

@@ -5,6 +5,7 @@
 
 #include "base/bell.h"
 #include "base/clock.h"
+#include "base/json_count.h"
 #include "base/str.h"
 #include "link/link_internal.h"
 
@@ -245,26 +246,6 @@ static int parse_close(struct link_stream *s, const struct chunk *c, json_t **re
 	return r;
 }
 
-/*
- * How many values a JSON text holds at least: the separators and openings outside of its strings. Each costs
- * up to 100 times its text in memory once it is parsed, so this is bounded before.
- */
-static size_t count_values(const char *text, size_t len)
-{
-	bool quoted = false;
-	size_t n = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		if (quoted && text[i] == '\\')
-			i++;
-		else if (text[i] == '"')
-			quoted = !quoted;
-		else if (!quoted && (text[i] == ',' || text[i] == '[' || text[i] == '{'))
-			n++;
-	}
-	return n;
-}
-
 /* Adds a part. 1 with *ret when the event is whole, 0 when more is to come. */
 static int gather_event(struct link_stream *s, const struct chunk *c, json_t **ret, struct err *err)
 {
@@ -275,7 +256,7 @@ static int gather_event(struct link_stream *s, const struct chunk *c, json_t **r
 	if (c->arg & LINK_MORE)
 		return 0;
 	if (s->event_buf.len &&
-		count_values(s->event_buf.data, s->event_buf.len) > LIMIT_EVENT_VALUES)
+		json_count_values(s->event_buf.data, s->event_buf.len) > LIMIT_EVENT_VALUES)
 		s->event_lost = s->event_buf.len;
 	if (s->event_lost)
 		*ret = json_pack("{s:s, s:I}", "type", "dropped", "bytes",

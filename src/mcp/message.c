@@ -3,9 +3,12 @@
 #include "mcp/message.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/json_count.h"
+#include "base/limits.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "version.h"
@@ -84,6 +87,15 @@ static int refuse(const struct mcp_message *m, struct mcp_answer *answer, enum m
 {
 	*answer = (struct mcp_answer){400, mcp_error(m->id, code, text, data)};
 	return -EINVAL;
+}
+
+static int refuse_long(const struct mcp_message *m, struct mcp_answer *answer)
+{
+	char text[80];
+
+	(void)snprintf(text, sizeof(text),
+		"the message has too many values: at most %d are taken", LIMIT_JSON_VALUES);
+	return refuse(m, answer, MCP_INVALID_REQUEST, text, NULL);
 }
 
 static int read_envelope(struct mcp_message *m, struct mcp_answer *answer)
@@ -182,11 +194,12 @@ static int check_version(struct mcp_message *m, const struct mcp_headers *header
 int mcp_message_read(const char *text, size_t len, const struct mcp_headers *headers,
 	struct mcp_message *ret, struct mcp_answer *answer)
 {
-	struct mcp_message m = {
-		.root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL),
-	};
+	struct mcp_message m = {0};
 	int r;
 
+	if (json_count_values(text, len) > LIMIT_JSON_VALUES)
+		return refuse_long(&m, answer);
+	m.root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 	if (!m.root)
 		return refuse(&m, answer, MCP_PARSE_ERROR, "the message is not valid JSON", NULL);
 	r = read_envelope(&m, answer);

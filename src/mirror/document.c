@@ -3,31 +3,14 @@
 #include "mirror/document.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/fs.h"
+#include "base/json_count.h"
 #include "base/limits.h"
 #include "base/macros.h"
-
-/* At least as many as there are values, whatever it is: each but the first in a list has a comma before it. */
-static size_t count_values(const char *text, size_t len)
-{
-	bool in_string = false;
-	size_t n = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] == '"')
-			in_string = !in_string;
-		else if (in_string && text[i] == '\\')
-			i++;
-		else if (!in_string)
-			n += text[i] == ',' || text[i] == '{' || text[i] == '[';
-	}
-	return n;
-}
 
 json_t *document_read(int fd)
 {
@@ -44,7 +27,7 @@ json_t *document_read(int fd)
 	text = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (text == MAP_FAILED)
 		return NULL;
-	if (count_values(text, len) <= DOCUMENT_VALUES_MAX)
+	if (json_count_values(text, len) <= DOCUMENT_VALUES_MAX)
 		root = json_loadb(text, len, 0, NULL);
 	(void)munmap(text, len);
 	return root;

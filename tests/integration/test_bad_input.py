@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from harness import Api, Daemon, Sandbox
+from harness.daemon import sanitizers
 
 MIB = 1 << 20
 
@@ -57,6 +58,17 @@ def test_a_template_that_is_no_name(api: Api, name: str) -> None:
 def test_malformed_json(api: Api, body: bytes) -> None:
     answer = api.refused("POST", "/v1/sandboxes", 400, "request.invalid", data=body)
     assert "JSON" in answer["error"]
+
+
+def test_a_body_of_too_many_values(make_daemon: Callable[..., Daemon]) -> None:
+    """Refused before they are many times the text."""
+    d = make_daemon().wait_ready()
+    for value in (b"{}", b"[]", b"0", b'""', b'{"a":0}'):
+        body = b'{"a":[' + b",".join([value] * (16 * MIB // (len(value) + 1))) + b"]}"
+        d.api.refused("POST", "/v1/sandboxes", 413, "request.too_large", data=body)
+        error = d.api.request("POST", "/mcp", data=body).json()["error"]
+        assert "too many values: at most 131072" in error["message"]
+    assert sanitizers() or d.status_kib("VmHWM") < 128 << 10
 
 
 CREATES: list[tuple[dict[str, Any], str]] = [

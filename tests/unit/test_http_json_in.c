@@ -39,6 +39,36 @@ static void test_bodies(void **state)
 	}
 }
 
+/* {"a":[0,0,…]} */
+static int parse_list(size_t values, struct err *err)
+{
+	_cleanup_free_ char *text = malloc(2 * values + 8);
+	json_t *obj = NULL;
+	size_t len = 5;
+	int r;
+
+	assert_non_null(text);
+	memcpy(text, "{\"a\":", len);
+	for (size_t i = 0; i < values; i++) {
+		text[len++] = i ? ',' : '[';
+		text[len++] = '0';
+	}
+	memcpy(text + len, "]}", 2);
+	r = json_in_parse(text, len + 2, &obj, err);
+	json_decref(obj);
+	return r;
+}
+
+static void test_number_of_values(void **state)
+{
+	struct err err = {0};
+
+	assert_int_equal(parse_list(LIMIT_JSON_VALUES - 1, &err), 0);
+	assert_int_equal(parse_list(LIMIT_JSON_VALUES, &err), -EMSGSIZE);
+	assert_int_equal(err.kind, ERR_TOO_LARGE);
+	assert_string_equal(err.msg, "the body has too many values: at most 131072 are taken");
+}
+
 static void test_strings(void **state)
 {
 	json_t *obj = parse("{\"s\":\"four\",\"n\":null,\"i\":1,\"z\":\"a\\u0000b\"}");
@@ -118,6 +148,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bodies),
+		cmocka_unit_test(test_number_of_values),
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_maps),

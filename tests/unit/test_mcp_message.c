@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "mcp/methods.h"
 #include "scratch.h"
 
@@ -70,6 +71,24 @@ static void test_envelope(void **state)
 	refused("{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":[]}", &none, MCP_INVALID_REQUEST);
 	refused("{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":1,\"params\":[]}", &none,
 		MCP_INVALID_REQUEST);
+}
+
+static void test_number_of_values(void **state)
+{
+	static const char head[] = REQUEST("a", "\"l\":[");
+	size_t lead = sizeof(head) - 1 - strlen("}}");
+	_cleanup_free_ char *text = malloc(sizeof(head) + 3 * (size_t)LIMIT_JSON_VALUES);
+	struct mcp_message m;
+
+	assert_non_null(text);
+	memcpy(text, head, lead);
+	text[lead] = '\0';
+	m = taken(strcat(text, "0]}}"), &none);
+	mcp_message_done(&m);
+	for (size_t i = 0; i < LIMIT_JSON_VALUES; i++)
+		memcpy(text + lead + 2 * i, "0,", 2);
+	text[lead + 2 * (size_t)LIMIT_JSON_VALUES] = '\0';
+	refused(strcat(text, "0]}}"), &none, MCP_INVALID_REQUEST);
 }
 
 /* An error names the request that it is about, where that can be told. */
@@ -275,6 +294,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_envelope),
+		cmocka_unit_test(test_number_of_values),
 		cmocka_unit_test(test_error_has_the_id),
 		cmocka_unit_test(test_eras),
 		cmocka_unit_test(test_headers_repeat_the_body),
