@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/str.h"
 
 /* What a result costs beside its text, so that a flood of empty ones ends too. */
 enum { RESULT_OVERHEAD_BYTES = 128, FILES_CHANGED_MAX = 1024 };
@@ -16,6 +17,7 @@ void cell_init(struct cell *cell, const struct http_limits *limits)
 		.results_max = limits->results_bytes,
 		.results = json_array(),
 		.display_ids = json_array(),
+		.error = json_object(),
 	};
 }
 
@@ -122,6 +124,49 @@ static void add_result(struct cell *cell, const json_t *event)
 		json_is_string(id) ? json_incref(id) : json_null());
 }
 
+/* What the API tells of an error event, as far as it is of the right type. */
+static json_t *error_members(const json_t *event)
+{
+	static const struct {
+		const char *from, *to;
+		json_type type;
+	} members[] = {
+		{"traceback", "error", JSON_STRING},
+		{"name", "error_name", JSON_STRING},
+		{"value", "error_value", JSON_STRING},
+		{"line", "error_line", JSON_INTEGER},
+	};
+	json_t *error = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		json_t *v = json_object_get(event, members[i].from);
+
+		if (v && json_typeof(v) == members[i].type)
+			(void)json_object_set(error, members[i].to, v);
+	}
+	return error;
+}
+
+/* Nothing else of the event stays, and no text without a bound. */
+static void keep_error(struct cell *cell, const json_t *event)
+{
+	const char *key;
+	json_t *v;
+
+	json_decref(cell->error);
+	cell->error = error_members(event);
+	json_object_foreach(cell->error, key, v) {
+		const char *text = json_string_value(v);
+		size_t len = json_string_length(v);
+
+		if (len <= cell->results_max)
+			continue;
+		len = str_utf8_floor(text, cell->results_max);
+		(void)json_object_set_new(cell->error, key, json_stringn(text, len));
+		cell->cut = true;
+	}
+}
+
 void cell_event(struct cell *cell, const json_t *event)
 {
 	const char *type = json_string_value(json_object_get(event, "type"));
@@ -142,10 +187,8 @@ void cell_event(struct cell *cell, const json_t *event)
 			clear(cell);
 		add_result(cell, event);
 	}
-	if (strcmp(type, "error") == 0) {
-		json_decref(cell->error);
-		cell->error = json_incref((json_t *)(uintptr_t)event);
-	}
+	if (strcmp(type, "error") == 0)
+		keep_error(cell, event);
 }
 
 const char *cell_status(const json_t *ok)
@@ -228,28 +271,16 @@ static const char *plain_error(const json_t *ok)
 	return "the kernel died";
 }
 
-json_t *cell_error(const json_t *event, const json_t *ok)
+static json_t *explain(json_t *error, const json_t *ok)
 {
-	static const struct {
-		const char *from, *to;
-		json_type type;
-	} members[] = {
-		{"traceback", "error", JSON_STRING},
-		{"name", "error_name", JSON_STRING},
-		{"value", "error_value", JSON_STRING},
-		{"line", "error_line", JSON_INTEGER},
-	};
-	json_t *error = json_object();
-
-	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-		json_t *v = json_object_get(event, members[i].from);
-
-		if (v && json_typeof(v) == members[i].type)
-			(void)json_object_set(error, members[i].to, v);
-	}
 	if (json_string_length(json_object_get(error, "error")) == 0)
 		(void)json_object_set_new(error, "error", json_string(plain_error(ok)));
 	return error;
+}
+
+json_t *cell_error(const json_t *event, const json_t *ok)
+{
+	return explain(error_members(event), ok);
 }
 
 json_t *cell_answer(struct cell *cell, const json_t *ok)
@@ -268,11 +299,7 @@ json_t *cell_answer(struct cell *cell, const json_t *ok)
 			json_pack("{s:I, s:I}", "stdout", (json_int_t)cell->streams[0].total,
 				"stderr", (json_int_t)cell->streams[1].total));
 	(void)json_object_set(answer, "results", cell->results);
-	if (strcmp(cell_status(ok), "ok") != 0) {
-		json_t *error = cell_error(cell->error, ok);
-
-		(void)json_object_update(answer, error);
-		json_decref(error);
-	}
+	if (strcmp(cell_status(ok), "ok") != 0)
+		(void)json_object_update(answer, explain(cell->error, ok));
 	return answer;
 }

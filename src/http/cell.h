@@ -19,8 +19,8 @@ struct cell {
 	json_t *results;           /* array of MIME bundles, values are strings */
 	json_t *display_ids;       /* array beside `results`: strings, or null */
 	size_t results_bytes, results_max;
-	json_t *error;   /* the runtime's last error event, or NULL */
-	bool cut;        /* a result was too much */
+	json_t *error;   /* what the answer tells of the runtime's last error event */
+	bool cut;        /* a result or an error was too much */
 	bool clear_next; /* clear_output(wait=True): the next output clears */
 };
 

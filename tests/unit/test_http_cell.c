@@ -221,6 +221,27 @@ static void test_lies(void **state)
 	json_decref(a);
 }
 
+/* Of an event only what the answer tells is kept, and that is bounded. */
+static void test_large_errors(void **state)
+{
+	static const struct http_limits small = {.output_bytes = MIB(1), .results_bytes = 10};
+	struct cell cell;
+	json_t *a;
+
+	cell_init(&cell, &small);
+	event(&cell,
+		"{\"type\":\"error\",\"name\":\"E\",\"value\":\"0123456789\","
+		"\"traceback\":\"012345678\u00e9\",\"frames\":[[],[],[]]}");
+	assert_int_equal(json_object_size(cell.error), 3);
+	a = answer(&cell, "{\"status\":\"error\"}");
+	assert_string_equal(text(a, "error"), "012345678");
+	assert_string_equal(text(a, "error_name"), "E");
+	assert_string_equal(text(a, "error_value"), "0123456789");
+	assert_null(json_object_get(a, "frames"));
+	assert_true(json_is_true(json_object_get(a, "truncated")));
+	json_decref(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +249,7 @@ int main(void)
 		cmocka_unit_test(test_bundle),
 		cmocka_unit_test(test_clear),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_large_errors),
 		cmocka_unit_test(test_cuts),
 		cmocka_unit_test(test_too_many_results),
 		cmocka_unit_test(test_long_names),
