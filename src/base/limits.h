@@ -34,6 +34,7 @@
 #define LIMIT_METADATA_VALUE_BYTES KIB(4)
 #define LIMIT_ENV_ENTRIES 256
 #define LIMIT_MCP_FILE_BYTES MIB(8) /* of a file that a tool reads: a model is to take it in */
+#define LIMIT_MCP_LISTING_BYTES MIB(1) /* of a list of a folder, as JSON */
 #define LIMIT_MCP_PACKAGES 64       /* installed by one call */
 #define LIMIT_MCP_SESSION_BYTES 128 /* a client's name for its session */
 #define LIMIT_MCP_ENDED_SESSIONS 256

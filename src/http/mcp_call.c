@@ -176,20 +176,37 @@ static struct http_req inner_request(const struct mcp_call *c, const json_t *bod
 	return inner;
 }
 
-/* Calls the handler; *ret is the JSON of its answer. */
+/* Calls the handler. */
+static int call_route(const struct mcp_call *c, http_handler_fn *fn, const json_t *body,
+	const char *path, struct http_resp *resp, struct err *err)
+{
+	struct http_req inner = inner_request(c, body, path);
+	int r = fn(&inner, resp, err);
+
+	http_req_release(&inner);
+	return r;
+}
+
+/* The JSON of a route's answer. */
+static int read_answer(const struct http_resp *resp, json_t **ret, struct err *err)
+{
+	json_t *answer = resp->len ? json_loadb(resp->data, resp->len, JSON_ALLOW_NUL, NULL)
+				   : json_object();
+
+	if (!answer)
+		return err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
+	*ret = answer;
+	return 0;
+}
+
 static int ask(const struct mcp_call *c, http_handler_fn *fn, const json_t *body, const char *path,
 	json_t **ret, struct err *err)
 {
-	struct http_req inner = inner_request(c, body, path);
 	struct http_resp resp = {0};
-	int r = fn(&inner, &resp, err);
+	int r = call_route(c, fn, body, path, &resp, err);
 
 	if (r == 0)
-		*ret = resp.len ? json_loadb(resp.data, resp.len, JSON_ALLOW_NUL, NULL)
-				: json_object();
-	if (r == 0 && !*ret)
-		r = err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
-	http_req_release(&inner);
+		r = read_answer(&resp, ret, err);
 	http_resp_done(&resp);
 	return r;
 }
@@ -211,6 +228,7 @@ static int read_path(const struct mcp_call *c, const char **ret, struct err *err
 
 static int list_dir(struct mcp_call *c, struct mcp_content *ret, struct err *err)
 {
+	struct http_resp resp = {0};
 	const char *path = "/";
 	json_t *answer;
 	int r = read_path(c, &path, err);
@@ -218,7 +236,15 @@ static int list_dir(struct mcp_call *c, struct mcp_content *ret, struct err *err
 	if (r == 0)
 		r = mcp_call_sandbox(c, err);
 	if (r == 0)
-		r = ask(c, h_fs_dir, NULL, path, &answer, err);
+		r = call_route(c, h_fs_dir, NULL, path, &resp, err);
+	if (r == 0 && resp.len > LIMIT_MCP_LISTING_BYTES)
+		r = err_set(err, ERR_TOO_LARGE, -EMSGSIZE,
+			"the list is longer than %zu MiB: list a subfolder, or a part of it with "
+			"run_command",
+			LIMIT_MCP_LISTING_BYTES >> 20);
+	if (r == 0)
+		r = read_answer(&resp, &answer, err);
+	http_resp_done(&resp);
 	return r < 0 ? r : answer_json(ret, answer);
 }
 

@@ -452,6 +452,13 @@ def test_files(raw: Raw) -> None:
     assert "8 MiB" in raw.fails("read_file", path="/workspace/big")
 
 
+def test_a_folder_that_is_no_list_for_a_model(raw: Raw) -> None:
+    names = "seq -f %0200g 6000 | xargs touch"
+    raw.ok("run_command", command=f"mkdir -p /tmp/many/few && cd /tmp/many && touch few/one && {names}")
+    assert "longer than 1 MiB: list a subfolder" in raw.fails("list_dir", path="/tmp/many")
+    assert [e["name"] for e in raw.ok("list_dir", path="/tmp/many/few")["entries"]] == ["one"]
+
+
 def test_install_packages(raw: Raw, tmp_path: Path) -> None:
     wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
     info = "tiny-1.0.dist-info"
