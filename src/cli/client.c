@@ -424,10 +424,17 @@ int client_json(struct client *client, const char *method, const char *path, jso
 	return r;
 }
 
-int client_print_json(const json_t *value, struct err *err)
+int client_print_json(const json_t *value, size_t flags, struct err *err)
 {
-	if (json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY) < 0 ||
-		fputc('\n', stdout) == EOF)
+	_cleanup_free_ char *text = json_dumps(value, flags | JSON_ENCODE_ANY);
+
+	if (!text)
+		return err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");
+	if (isatty(STDOUT_FILENO))
+		text_put_json(stdout, text);
+	else
+		(void)fputs(text, stdout); /* the newline finds a failure out */
+	if (fputc('\n', stdout) == EOF || ferror(stdout))
 		return err_set_errno(err, -errno, "cannot write");
 	return 0;
 }

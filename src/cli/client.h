@@ -59,8 +59,8 @@ int client_send(struct client *client, const struct client_request *request, jso
 int client_json(struct client *client, const char *method, const char *path, json_t *body,
 	json_t **ret, struct err *err);
 
-/* Prints for --json. */
-int client_print_json(const json_t *value, struct err *err);
+/* Prints for --json, as jansson's flags say; on a terminal nothing of it controls that. */
+int client_print_json(const json_t *value, size_t flags, struct err *err);
 
 /* One component of a path or query; owned by the caller. */
 char *client_escape(const char *s);

@@ -95,7 +95,7 @@ static int download(struct client *client, const struct remote *src, const char 
 	if (r < 0 || !json)
 		return r;
 	summary = json_pack("{s:s, s:I}", "path", local, "bytes", (json_int_t)sink.bytes);
-	r = client_print_json(summary, err);
+	r = client_print_json(summary, JSON_INDENT(2), err);
 	json_decref(summary);
 	return r;
 }
@@ -125,7 +125,7 @@ static int upload(struct client *client, const char *src, const struct remote *d
 	request.upload_fd = fd;
 	r = client_send(client, &request, &answer, err);
 	if (r == 0 && json)
-		r = client_print_json(answer, err);
+		r = client_print_json(answer, JSON_INDENT(2), err);
 	json_decref(answer);
 	return r;
 }

@@ -39,7 +39,7 @@ static int exec_buffered(struct client *client, const struct client_request *req
 
 	if (r < 0)
 		return r;
-	r = client_print_json(answer, err);
+	r = client_print_json(answer, JSON_INDENT(2), err);
 	if (r == 0)
 		r = output_status(answer);
 	json_decref(answer);
@@ -66,7 +66,7 @@ static int exec_detached(struct client *client, const struct client_request *req
 	int r = client_send(client, request, &answer, err);
 
 	if (r == 0 && json)
-		r = client_print_json(answer, err);
+		r = client_print_json(answer, JSON_INDENT(2), err);
 	else if (r == 0)
 		(void)printf("%lld\n",
 			(long long)json_integer_value(json_object_get(answer, "id")));

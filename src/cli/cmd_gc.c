@@ -21,7 +21,7 @@ static int print(const json_t *answer, bool json, struct err *err)
 	_cleanup_free_ char *freed = table_size(json_object_get(answer, "freed_bytes"));
 
 	if (json)
-		return client_print_json(answer, err);
+		return client_print_json(answer, JSON_INDENT(2), err);
 	if (json_array_size(removed) > 0)
 		table_print(stdout, table_style_of(stdout), removed, columns, ARRAY_SIZE(columns));
 	printf("freed %s\n", freed);

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/opts.h"
 #include "cli/sandbox.h"
+#include "cli/table.h"
 
 enum {
 	TIMEOUT_MS = 180 * 1000,
@@ -46,7 +47,7 @@ static int print_children(const json_t *answer, struct err *err)
 		if (!json_is_string(child))
 			return err_set(err, ERR_INTERNAL, -EPROTO,
 				"the daemon's answer names no sandboxes");
-		puts(json_string_value(child));
+		table_print_value(stdout, child);
 	}
 	return 0;
 }
@@ -93,7 +94,7 @@ int cmd_sandbox_fork(int argc, char **argv, struct err *err)
 		&answer, err);
 	if (r < 0)
 		return r;
-	r = json ? client_print_json(answer, err) : print_children(answer, err);
+	r = json ? client_print_json(answer, JSON_INDENT(2), err) : print_children(answer, err);
 	json_decref(answer);
 	return r;
 }
@@ -112,7 +113,7 @@ static int change(const char *prefix, const char *suffix, bool json, struct err 
 	path = sandbox_path(id, "");
 	r = client_json(client, "GET", path, NULL, &sandbox, err);
 	if (r == 0)
-		r = client_print_json(sandbox, err);
+		r = client_print_json(sandbox, JSON_INDENT(2), err);
 	json_decref(sandbox);
 	return r;
 }

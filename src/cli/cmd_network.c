@@ -7,6 +7,14 @@
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/sandbox.h"
+#include "cli/table.h"
+
+static void print_text(const char *what, const json_t *value)
+{
+	_cleanup_free_ char *text = table_any(value);
+
+	(void)printf("%-12s %s\n", what, text);
+}
 
 static void print_rules(const char *what, const json_t *rules)
 {
@@ -14,7 +22,7 @@ static void print_rules(const char *what, const json_t *rules)
 	size_t i;
 
 	json_array_foreach((json_t *)(uintptr_t)rules, i, rule)
-		(void)printf("%-12s %s\n", i == 0 ? what : "", json_string_value(rule));
+		print_text(i == 0 ? what : "", rule);
 }
 
 static void print_counter(const json_t *counters, const char *key, const char *what)
@@ -30,7 +38,7 @@ static int print_network(const json_t *network)
 	json_int_t rate = json_integer_value(json_object_get(network, "bytes_per_second"));
 
 	if (json_is_string(egress))
-		(void)printf("%-12s %s\n", "egress", json_string_value(egress));
+		print_text("egress", egress);
 	print_rules("allow", json_object_get(egress, "allow"));
 	print_rules("deny", json_object_get(egress, "deny"));
 	if (rate)
@@ -79,7 +87,7 @@ int cmd_sandbox_network(int argc, char **argv, struct err *err)
 	}
 	r = client_json(client, body ? "PATCH" : "GET", path, body, &network, err);
 	if (r == 0)
-		r = json ? client_print_json(network, err) : print_network(network);
+		r = json ? client_print_json(network, JSON_INDENT(2), err) : print_network(network);
 	json_decref(network);
 	return r;
 }

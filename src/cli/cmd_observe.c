@@ -194,10 +194,8 @@ static int print_event(const json_t *event)
 	_cleanup_free_ char *time = table_any(json_object_get(event, "time"));
 	_cleanup_free_ char *type = table_any(json_object_get(event, "type"));
 	_cleanup_free_ char *payload = table_any(json_object_get(event, "payload"));
-	_cleanup_free_ char *clean_time = text_clean(time), *clean_type = text_clean(type);
-	_cleanup_free_ char *clean = text_clean(payload);
 
-	return printf("%s  %-20s  %s\n", clean_time, clean_type, clean);
+	return printf("%s  %-20s  %s\n", time, type, payload);
 }
 
 static int show_event(const char *name, const json_t *event, struct err *err)
@@ -209,9 +207,11 @@ static int show_event(const char *name, const json_t *event, struct err *err)
 
 static int show_event_json(const char *name, const json_t *event, struct err *err)
 {
-	if (json_dumpf(event, stdout, JSON_COMPACT) < 0 || puts("") < 0 || fflush(stdout) != 0)
+	int r = client_print_json(event, JSON_COMPACT, err);
+
+	if (r == 0 && fflush(stdout) != 0)
 		return err_set_errno(err, -errno, "can't write");
-	return 0;
+	return r;
 }
 
 static int print_events(const json_t *answer, bool json, struct err *err)
@@ -220,7 +220,7 @@ static int print_events(const json_t *answer, bool json, struct err *err)
 	size_t i;
 
 	if (json)
-		return client_print_json(json_object_get(answer, "events"), err);
+		return client_print_json(json_object_get(answer, "events"), JSON_INDENT(2), err);
 	json_array_foreach(json_object_get(answer, "events"), i, event)
 		(void)print_event(event); /* a full disk is told when the program ends */
 	return 0;

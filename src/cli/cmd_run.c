@@ -187,7 +187,7 @@ static int run_buffered(struct run *run, const struct client_request *request, s
 
 	if (r < 0)
 		return r;
-	r = client_print_json(answer, err);
+	r = client_print_json(answer, JSON_INDENT(2), err);
 	json_array_foreach(json_object_get(answer, "results"), i, result) {
 		if (r == 0 && out->chart_dir)
 			r = output_save(out, result, err);
@@ -225,6 +225,7 @@ static int run_code(struct run *run, const json_t *body, struct err *err)
 
 static int run_all(struct run *run, struct err *err)
 {
+	_cleanup_free_ char *clean = NULL;
 	json_t *body = NULL;
 	struct err why = {0};
 	int r = run->chart_dir ? fs_mkdirs(run->chart_dir, 0777, err) : 0;
@@ -240,10 +241,11 @@ static int run_all(struct run *run, struct err *err)
 	if (r == 0)
 		r = run_code(run, body, err);
 	json_decref(body);
+	clean = text_clean(run->sandbox ? run->sandbox : "");
 	if (run->sandbox && run->keep)
-		term_say("the sandbox is kept: %s", run->sandbox);
+		term_say("the sandbox is kept: %s", clean);
 	else if (run->sandbox && sandbox_delete(run->client, run->sandbox, &why) < 0)
-		term_say("could not delete the sandbox %s: %s", run->sandbox, err_msg(&why));
+		term_say("could not delete the sandbox %s: %s", clean, err_msg(&why));
 	return run->n_signals && r > 0 ? STATUS_INTERRUPTED : r;
 }
 

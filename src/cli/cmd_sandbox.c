@@ -111,9 +111,9 @@ int cmd_sandbox_create(int argc, char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	if (json)
-		r = client_print_json(answer, err);
+		r = client_print_json(answer, JSON_INDENT(2), err);
 	else
-		puts(json_string_value(json_object_get(answer, "id")));
+		table_print_value(stdout, json_object_get(answer, "id"));
 	json_decref(answer);
 	return r;
 }
@@ -211,7 +211,7 @@ int cmd_sandbox_get(int argc, char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	if (json)
-		r = client_print_json(answer, err);
+		r = client_print_json(answer, JSON_INDENT(2), err);
 	else
 		table_print_object(stdout, table_style_of(stdout), answer);
 	json_decref(answer);
@@ -258,7 +258,7 @@ static int remove_sandboxes(int argc, char **argv, bool json, struct err *err)
 			remove_one(client, list, id, deleted, &status);
 	}
 	if (json)
-		r = client_print_json(deleted, err);
+		r = client_print_json(deleted, JSON_INDENT(2), err);
 	json_decref(deleted);
 	json_decref(list);
 	return r < 0 ? r : status;

@@ -24,13 +24,13 @@ static char *snapshot_path(const char *id, const char *suffix)
 /* A new snapshot: its id, or all of it. Takes the reference. */
 static int print_new(json_t *snapshot, bool json, struct err *err)
 {
-	const char *id = json_string_value(json_object_get(snapshot, "id"));
+	const json_t *id = json_object_get(snapshot, "id");
 	int r = 0;
 
 	if (json)
-		r = client_print_json(snapshot, err);
-	else if (id)
-		puts(id);
+		r = client_print_json(snapshot, JSON_INDENT(2), err);
+	else if (json_is_string(id))
+		table_print_value(stdout, id);
 	else
 		r = err_set(err, ERR_INTERNAL, -EPROTO, "the daemon made a snapshot without id");
 	json_decref(snapshot);
@@ -177,7 +177,7 @@ int cmd_snapshot_rm(int argc, char **argv, struct err *err)
 	for (int a = 0; a < argc; a++)
 		remove_one(client, list, argv[a], deleted, &status);
 	if (json)
-		r = client_print_json(deleted, err);
+		r = client_print_json(deleted, JSON_INDENT(2), err);
 	json_decref(deleted);
 	json_decref(list);
 	return r < 0 ? r : status;
@@ -186,7 +186,7 @@ int cmd_snapshot_rm(int argc, char **argv, struct err *err)
 static int print_bytes(const char *file, uint64_t bytes, struct err *err)
 {
 	json_t *summary = json_pack("{s:s, s:I}", "path", file, "bytes", (json_int_t)bytes);
-	int r = client_print_json(summary, err);
+	int r = client_print_json(summary, JSON_INDENT(2), err);
 
 	json_decref(summary);
 	return r;

@@ -33,7 +33,7 @@ int cmd_version(int argc, char **argv, struct err *err)
 	r = client_json(client, "GET", "/version", NULL, &daemon, &why);
 	if (json) {
 		both = json_pack("{s:s, s:o?}", "client", PANDASTACK_VERSION, "daemon", daemon);
-		r = client_print_json(both, err);
+		r = client_print_json(both, JSON_INDENT(2), err);
 		json_decref(both);
 		return r;
 	}

@@ -9,7 +9,7 @@ int list_print(struct client *client, const char *path, const struct table_colum
 	int r = client_json(client, "GET", path, NULL, &list, err);
 
 	if (r == 0 && json)
-		r = client_print_json(list, err);
+		r = client_print_json(list, JSON_INDENT(2), err);
 	else if (r == 0)
 		table_print(stdout, table_style_of(stdout), list, columns, n_columns);
 	json_decref(list);

@@ -31,9 +31,9 @@ static char *join(const json_t *value)
 	} else {
 		/* jansson iterates over objects that it could change; nothing is changed here */
 		json_object_foreach((json_t *)(uintptr_t)value, key, item) {
-			_cleanup_free_ char *one = table_any(item);
+			_cleanup_free_ char *name = text_clean(key), *one = table_any(item);
 
-			(void)buf_appendf(&text, "%s%s=%s", text.len ? "," : "", key, one);
+			(void)buf_appendf(&text, "%s%s=%s", text.len ? "," : "", name, one);
 		}
 	}
 	return text.len ? buf_steal(&text) : text_format("-");
@@ -42,7 +42,7 @@ static char *join(const json_t *value)
 char *table_any(const json_t *value)
 {
 	if (json_string_length(value) > 0)
-		return text_format("%s", json_string_value(value));
+		return text_clean(json_string_value(value));
 	if (json_is_integer(value))
 		return text_format("%" JSON_INTEGER_FORMAT, json_integer_value(value));
 	if (json_is_real(value))
@@ -96,9 +96,7 @@ struct table_style table_style_of(FILE *f)
 
 static char *cell(const json_t *row, const struct table_column *column)
 {
-	_cleanup_free_ char *text = column->format(json_object_get(row, column->key));
-
-	return text_clean(text);
+	return column->format(json_object_get(row, column->key));
 }
 
 /* Errors of these writes are found when the program ends, see cli_main(). */
@@ -147,6 +145,13 @@ void table_print(FILE *f, struct table_style style, const json_t *rows,
 			put_cell(f, style, text, widths[c], c + 1 == n_columns);
 		}
 	}
+}
+
+void table_print_value(FILE *f, const json_t *value)
+{
+	_cleanup_free_ char *text = table_any(value);
+
+	(void)fprintf(f, "%s\n", text);
 }
 
 void table_print_object(FILE *f, struct table_style style, const json_t *object)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the API lists, as a table: aligned, with a heading, on a terminal; else one row per line,
- * cells separated by tabs and no heading, for other programs. Values are cleaned (text.h).
+ * cells separated by tabs and no heading, for other programs. Values are cleaned (text.h), also where
+ * one is printed by itself.
  */
 #pragma once
 
@@ -11,7 +12,7 @@
 
 enum { TABLE_COLUMNS_MAX = 12 };
 
-/* A cell's text, owned by the caller; `value` is NULL where the row has none. */
+/* A cell's text, cleaned and owned by the caller; `value` is NULL where the row has none. */
 typedef char *table_format_fn(const json_t *value);
 
 /* Scalars as they are, "k=v,k=v" for an object, "a,b" for an array, "-" for nothing. */
@@ -37,6 +38,9 @@ struct table_style table_style_of(FILE *f);
 /* `rows` is an array of objects; anything else in it is an empty row. */
 void table_print(FILE *f, struct table_style style, const json_t *rows,
 	const struct table_column *columns, size_t n_columns);
+
+/* One value on a line of its own. */
+void table_print_value(FILE *f, const json_t *value);
 
 /* An object's keys and values, one per line. */
 void table_print_object(FILE *f, struct table_style style, const json_t *object);

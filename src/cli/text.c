@@ -28,26 +28,53 @@ static bool turns_direction(wchar_t c)
 	return (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
+/* The character at the beginning, of *ret_n bytes; 0 where there is none. */
+static wchar_t decode(const char *s, size_t len, size_t *ret_n)
+{
+	mbstate_t state = {0};
+	wchar_t c;
+	size_t n = mbrtowc(&c, s, len, &state);
+
+	if (n > len) { /* (size_t)-1 or -2 */
+		n = 1;
+		c = 0;
+	}
+	*ret_n = n;
+	return c;
+}
+
+static bool is_harmless(wchar_t c)
+{
+	return c != 0 && !iswcntrl((wint_t)c) && !turns_direction(c);
+}
+
 char *text_clean(const char *s)
 {
 	size_t len = strlen(s), n;
 	char *out = xcalloc(len + 1, 1), *end = out;
-	mbstate_t state = {0};
-	wchar_t c;
 
 	for (size_t i = 0; i < len; i += n) {
-		n = mbrtowc(&c, s + i, len - i, &state);
-		if (n > len - i) { /* (size_t)-1 or -2: no character */
-			state = (mbstate_t){0};
-			n = 1;
-			c = 0;
-		}
-		if (c == 0 || iswcntrl((wint_t)c) || turns_direction(c))
-			*end++ = '?';
-		else
+		if (is_harmless(decode(s + i, len - i, &n)))
 			end = mempcpy(end, s + i, n);
+		else
+			*end++ = '?';
 	}
 	return out;
+}
+
+/* Outside of its strings JSON has no other character that controls anything than the newline, and in them it has none. */
+void text_put_json(FILE *f, const char *json)
+{
+	size_t len = strlen(json), n;
+
+	for (size_t i = 0; i < len; i += n) {
+		wchar_t c = decode(json + i, len - i, &n);
+
+		if (c == '\n' || is_harmless(c))
+			(void)fwrite(json + i, n, 1, f); /* a failure stays with the stream */
+		else
+			(void)fprintf(f, "\\u%04x", c ? (unsigned int)c : 0xFFFDU);
+	}
 }
 
 size_t text_width(const char *clean)

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/macros.h"
 
@@ -17,6 +18,9 @@ char *text_format(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* A copy for one line of a terminal: control characters, invalid bytes and the characters that
  * turn the direction of writing around become '?'. */
 char *text_clean(const char *s);
+
+/* Writes JSON to a terminal: such characters, but for newlines, as escapes of JSON. */
+void text_put_json(FILE *f, const char *json);
 
 /* Columns that a cleaned text takes. */
 size_t text_width(const char *clean);

@@ -7,16 +7,59 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
 from harness import Daemon, Sandbox
 from harness.cli import Cli
 from harness.daemon import REPO
+from harness.terminal import Terminal
 
 SECONDS = 120
+
+
+# Clears the screen, and more, where it comes to a terminal as it is.
+CONTROLS = ("\x1b[2J", "\x7f", "\x9b31m", "\u202e")
+
+
+class HostileDaemon(BaseHTTPRequestHandler):
+    """Every text that it says wants to control the terminal."""
+
+    def answer(self) -> None:
+        text = "a" + "".join(CONTROLS)
+        thing: dict[str, Any] = dict.fromkeys(
+            ("id", "name", "semver", "status", "template", "created_at", "bytes", "freed_bytes", "kept_bytes", "kind"), text
+        )
+        thing |= {"metadata": {text: text}, "egress": {"allow": [text]}, "children": [text], "error": text}
+        thing["events"] = [{"time": text, "type": text, "payload": {text: [text]}}]
+        thing["removed"] = [{"kind": text, "name": text, "bytes": text}]
+        lists = self.command == "GET" and self.path.split("?")[0] in ("/v1/sandboxes", "/v1/snapshots", "/v1/templates")
+        body = json.dumps([thing] if lists else thing, ensure_ascii=False).encode()
+        self.send_response(400 if self.path.endswith("/exec") else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        self.wfile.write(body)
+
+    do_GET = do_POST = do_DELETE = do_PATCH = answer
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[str]:
+    """The address of one."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), HostileDaemon) as server:
+        Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.fixture
@@ -258,6 +301,44 @@ def documented_commands() -> dict[str, str]:
         for name in heading.split(", "):
             sections[name] = sections[f"{group} {name}"] = text
     return sections
+
+
+@pytest.mark.parametrize("json_too", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "gc",
+        "run -c 1 --keep",
+        "sandbox create",
+        "sandbox events a",
+        "sandbox exec a true",
+        "sandbox fork a",
+        "sandbox get a",
+        "sandbox list",
+        "sandbox network a",
+        "sandbox ps a",
+        "snapshot create a",
+        "snapshot list",
+        "template list",
+        "template rm a",
+        "version",
+    ],
+)
+def test_nothing_that_a_daemon_says_controls_the_terminal(
+    cli: Cli, hostile: str, command: str, json_too: bool
+) -> None:
+    argv = [str(cli.program), *command.split(), *(["--json"] if json_too else [])]
+    with Terminal(argv, {**cli.env, "PANDASTACK_API": hostile, "TERM": "xterm"}) as t:
+        _, err = t.wait()
+        shown = t.rest() + err
+    assert shown
+    assert not [c for c in CONTROLS if c in shown], shown
+
+
+def test_json_for_programs_is_as_it_is(cli: Cli, hostile: str) -> None:
+    done = cli.run("sandbox", "list", "--json", PANDASTACK_API=hostile)
+    assert json.loads(done.stdout)[0]["id"] == "a" + "".join(CONTROLS)
+    assert CONTROLS[-1] in done.stdout
 
 
 def test_every_command_and_option_is_documented(cli: Cli) -> None:

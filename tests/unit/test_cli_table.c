@@ -71,6 +71,20 @@ static void test_values(void **state)
 	expect(style, "{\"not\": \"an array\"}", "");
 }
 
+static void test_values_by_themselves(void **state)
+{
+	static table_format_fn *const formats[] = {table_any, table_size, table_age, table_left};
+	json_t *hostile = json_pack("[s, {s:s}]", "a\x1b[2J", "\xC2\x9B", "\x7f");
+
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		char *text = formats[i](hostile);
+
+		assert_string_equal(text, "a?[2J,?=?");
+		free(text);
+	}
+	json_decref(hostile);
+}
+
 static void expect_time(table_format_fn *format, int64_t offset_s, const char *want)
 {
 	char text[CLOCK_TEXT_SIZE];
@@ -97,6 +111,7 @@ int main(void)
 		cmocka_unit_test(test_colour),
 		cmocka_unit_test(test_tabs),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_values_by_themselves),
 		cmocka_unit_test(test_times),
 	};
 

@@ -53,6 +53,29 @@ static void test_clean_any_bytes(void **state)
 	}
 }
 
+static void expect_json(const char *json, const char *want)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_non_null(f);
+	text_put_json(f, json);
+	assert_int_equal(fclose(f), 0);
+	assert_string_equal(text, want);
+	free(text);
+}
+
+static void test_json(void **state)
+{
+	expect_json("", "");
+	expect_json("{\n  \"日本 🐼\": \"a\\u001b\"\n}", "{\n  \"日本 🐼\": \"a\\u001b\"\n}");
+	expect_json("[\"\x7f\", \"\xC2\x9B"
+		    "31m\", \"\u202E\"]",
+		"[\"\\u007f\", \"\\u009b31m\", \"\\u202e\"]");
+	expect_json("\xff", "\\ufffd");
+}
+
 static void test_width(void **state)
 {
 	assert_int_equal(text_width(""), 0);
@@ -122,6 +145,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_clean),
 		cmocka_unit_test(test_clean_any_bytes),
+		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_width),
 		cmocka_unit_test(test_shell_quote),
 		cmocka_unit_test(test_bytes),
