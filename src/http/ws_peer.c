@@ -5,7 +5,7 @@
  * -------------------
  * A client that is silent for PING_MS is pinged, and is gone when nothing comes for as long again. What it says while
  * nothing may be read of it can't be heard, and a ping behind what it does not take can't be answered: then no answer is
- * due. A client that is there and takes nothing is gone after STALL_MS.
+ * due. It is pinged as often all the same, for it may take a server that says nothing for gone. A client that is there and takes nothing is gone after STALL_MS.
  *
  * A client that closes its socket without a word, and a server that stops, look the same: the socket reads as ended. Either
  * is told that we go, in case it listens.
@@ -55,7 +55,7 @@ void ws_peer_begin(struct ws_peer *p, int fd, const void *early, size_t len)
 	p->fd = fd;
 	p->early = early;
 	p->early_len = len;
-	p->heard_ms = clock_mono_ms();
+	p->heard_ms = p->pinged_ms = clock_mono_ms();
 }
 
 static void heard(struct ws_peer *p)
@@ -133,7 +133,7 @@ bool ws_peer_idle(const struct ws_peer *p)
 	return websocket_out(p->ws)->len == 0;
 }
 
-/* When something is to be done about its silence; -1: never. */
+/* When something is to be done about its silence, or ours. */
 static int64_t silence_due(struct ws_peer *p, bool reads)
 {
 	if (!ws_peer_idle(p))
@@ -141,21 +141,17 @@ static int64_t silence_due(struct ws_peer *p, bool reads)
 	if (reads)
 		return p->heard_ms + (1 + p->pinged) * PING_MS;
 	heard(p); /* as far as we know */
-	return -1;
+	return p->pinged_ms + PING_MS;
 }
 
-static int end_silence(struct ws_peer *p)
+static int end_silence(struct ws_peer *p, bool reads)
 {
 	if (p->pinged || !ws_peer_idle(p))
 		return -ETIMEDOUT;
-	p->pinged = true;
+	p->pinged = reads;
+	p->pinged_ms = clock_mono_ms();
 	websocket_ping(p->ws);
 	return 0;
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
 int ws_peer_wait(struct ws_peer *p, bool reads, struct pollfd *fds, nfds_t n_fds,
@@ -163,13 +159,12 @@ int ws_peer_wait(struct ws_peer *p, bool reads, struct pollfd *fds, nfds_t n_fds
 {
 	struct pollfd all[MAX_FDS] = {{.fd = p->fd, .events = POLLRDHUP}};
 	int64_t due, until;
-	int n, left = -1;
+	int n, left;
 
 	reads = reads && may_read(p);
 	due = silence_due(p, reads);
-	until = earlier(due, deadline_ms);
-	if (until >= 0)
-		left = (int)MAX(MIN(until - clock_mono_ms(), INT32_MAX), 0);
+	until = deadline_ms >= 0 ? MIN(due, deadline_ms) : due;
+	left = (int)MAX(MIN(until - clock_mono_ms(), INT32_MAX), 0);
 	all[0].events |= (short)((reads ? POLLIN : 0) | (ws_peer_idle(p) ? 0 : POLLOUT));
 	assert(n_fds < MAX_FDS);
 	for (nfds_t i = 0; i < n_fds; i++)
@@ -180,7 +175,7 @@ int ws_peer_wait(struct ws_peer *p, bool reads, struct pollfd *fds, nfds_t n_fds
 	/* Nothing would be read that it says behind this, so it is no use to go on. */
 	if (!reads && (all[0].revents & (POLLRDHUP | POLLHUP | POLLERR)))
 		return -ECONNRESET;
-	return n == 0 && due >= 0 && clock_mono_ms() >= due ? end_silence(p) : 0;
+	return n == 0 && clock_mono_ms() >= due ? end_silence(p, reads) : 0;
 }
 
 /* Waits until the client has taken all that waits, and reads nothing meanwhile. */

@@ -24,7 +24,8 @@ struct ws_peer {
 	const char *early;    /* borrowed: what came with the request */
 	size_t early_len;
 	int64_t heard_ms; /* clock_mono_ms(): when it last was known to be there */
-	bool pinged;      /* since then */
+	int64_t pinged_ms;
+	bool pinged;      /* since then, and can be heard to answer */
 	bool blocked;     /* it took nothing more */
 };
 

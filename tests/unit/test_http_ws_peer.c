@@ -203,6 +203,25 @@ static void test_silence_that_is_not_heard(void **state)
 	assert_true(ws_peer_idle(&e->peer));
 }
 
+/* But it hears that we are there, and is not taken for gone when it says nothing to that. */
+static void test_pings_to_who_is_not_heard(void **state)
+{
+	struct ends *e = *state;
+
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(look(e, false), 0);
+		assert_true(ws_peer_idle(&e->peer));
+		e->peer.pinged_ms -= PING_MS;
+		assert_int_equal(look(e, false), 0);
+		assert_false(ws_peer_idle(&e->peer)); /* a ping */
+		assert_int_equal(ws_peer_turn(&e->peer, 0), 1);
+	}
+	assert_int_equal(look(e, true), 0);
+	assert_true(ws_peer_idle(&e->peer));
+	client_reads(e);
+	assert_true(websocket_out(e->client)->len > 0);
+}
+
 static void test_who_takes_nothing(void **state)
 {
 	struct ends *e = *state;
@@ -305,6 +324,7 @@ int main(void)
 		peer_test(test_early_bytes),
 		peer_test(test_silence),
 		peer_test(test_silence_that_is_not_heard),
+		peer_test(test_pings_to_who_is_not_heard),
 		peer_test(test_who_takes_nothing),
 		peer_test(test_what_waits_is_bounded),
 		peer_test(test_who_goes_without_a_word),
