@@ -19,7 +19,8 @@
  *is answered when the body has been read and dropped; the library cannot answer in between.
  *
  * The library's own timeout closes connections that are silent for IDLE_SECONDS between requests or
- * in the middle of one. The time that a handler takes does not count.
+ * in the middle of one. The time that a handler takes does not count. One that has not shown a key is ended sooner where
+ * there are many (waiting.h).
  */
 #include "http/server.h"
 
@@ -43,6 +44,7 @@
 #include "http/proxied.h"
 #include "http/route.h"
 #include "http/upgrades.h"
+#include "http/waiting.h"
 #include "http/ws_handshake.h"
 #include "version.h"
 
@@ -59,6 +61,7 @@ enum {
 	DROP_BYTES_MAX =
 		64 << 10, /* a refused body up to here is read; a longer one is not waited for */
 	LINGER_MS = 5000,
+	SPARE_CONNECTIONS = 64, /* so many are free for who comes, unless those with a key take them */
 };
 
 struct http_server {
@@ -69,6 +72,7 @@ struct http_server {
 	const struct preview_key *preview_key; /* borrowed */
 	struct http_stats stats;
 	struct upgrades upgrades;
+	struct waiting waiting;
 	struct mcp_calls mcp_calls;
 	struct mcp_sessions mcp_sessions;
 	char address[HTTP_ADDRESS_SIZE];
@@ -77,7 +81,8 @@ struct http_server {
 struct exchange {
 	struct http_server *server; /* borrowed */
 	struct http_req req;
-	const struct route *route; /* NULL until found */
+	const struct route *route;  /* NULL until found */
+	struct waiting_one *caller; /* borrowed from the connection, once a request of it was admitted */
 	struct buf body;
 	struct http_resp resp;
 	struct err err;
@@ -434,6 +439,16 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *co
 	return x;
 }
 
+/* What takes uploads from everybody has asked by itself who it is (access.h). */
+static void welcome(struct exchange *x)
+{
+	if (x->route->public && !x->route->upload)
+		return;
+	x->caller = MHD_get_connection_info(x->req.conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+			    ->socket_context;
+	waiting_admit(&x->server->waiting, x->caller);
+}
+
 static enum MHD_Result begin(struct exchange *x, const char *method)
 {
 	const union MHD_ConnectionInfo *info =
@@ -443,8 +458,10 @@ static enum MHD_Result begin(struct exchange *x, const char *method)
 	x->req.method = method;
 	x->req.client_fd = info->connect_fd;
 	(void)admit(x); /* x->failed says it */
-	if (!x->failed)
+	if (!x->failed) {
+		welcome(x);
 		return MHD_YES;
+	}
 	if (x->unclear || http_req_header(&x->req, "Expect") ||
 		http_req_header(&x->req, "Transfer-Encoding") ||
 		content_length(&x->req) > DROP_BYTES_MAX) {
@@ -483,8 +500,23 @@ static void on_completed(void *user, struct MHD_Connection *conn, void **state,
 	if (x->resp.stream)
 		(void)MHD_set_connection_option(conn, MHD_CONNECTION_OPTION_TIMEOUT,
 			(unsigned int)IDLE_SECONDS);
+	if (x->caller && !x->resp.upgrade)
+		waiting_again(&x->server->waiting, x->caller);
 	exchange_free(x);
 	*state = NULL;
+}
+
+static void on_connection(void *user, struct MHD_Connection *conn, void **context,
+	enum MHD_ConnectionNotificationCode code)
+{
+	struct http_server *server = user;
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED)
+		*context = waiting_enter(&server->waiting, info->connect_fd);
+	else
+		*context = waiting_leave(&server->waiting, *context);
 }
 
 static void on_panic(void *user, const char *file, unsigned int line, const char *reason)
@@ -513,6 +545,7 @@ int http_server_start(const char *listen, struct core *core, struct auth *auth,
 	server->limits = limits;
 	server->preview_key = preview_key;
 	upgrades_init(&server->upgrades);
+	waiting_init(&server->waiting, LIMIT_CONNECTIONS - SPARE_CONNECTIONS);
 	mcp_calls_init(&server->mcp_calls);
 	mcp_sessions_init(&server->mcp_sessions);
 	MHD_set_panic_func(on_panic, NULL);
@@ -523,6 +556,7 @@ int http_server_start(const char *listen, struct core *core, struct auth *auth,
 			MHD_OPTION_LISTEN_SOCKET, fd,                    /* */
 			MHD_OPTION_URI_LOG_CALLBACK, on_target, server,  /* */
 			MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, /* */
+			MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
 			MHD_OPTION_CONNECTION_LIMIT, (unsigned int)LIMIT_CONNECTIONS,
 			MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SECONDS,
 			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
@@ -546,6 +580,7 @@ struct http_server *http_server_stop(struct http_server *server)
 	upgrades_stop(&server->upgrades);
 	MHD_stop_daemon(server->mhd);
 	upgrades_done(&server->upgrades);
+	waiting_done(&server->waiting);
 	mcp_sessions_done(&server->mcp_sessions);
 	mcp_calls_done(&server->mcp_calls);
 	free(server);
