@@ -18,7 +18,7 @@
 
 /* The HTTP API. */
 #define LIMIT_JSON_BODY_BYTES MIB(17) /* a cell of LIMIT_CODE_BYTES, escaped, and its envelope */
-#define LIMIT_JSON_VALUES (1 << 17)      /* in it, or in a message of a WebSocket */
+#define LIMIT_JSON_VALUES (1 << 17)   /* in it, or in a message of a WebSocket */
 #define LIMIT_CODE_BYTES MIB(16)      /* code of one cell */
 #define LIMIT_INPUT_BYTES KIB(64)     /* one answer to input() */
 #define LIMIT_COMMAND_BYTES KIB(120)  /* Linux: one argument is at most 128 KiB (MAX_ARG_STRLEN) */
@@ -33,10 +33,10 @@
 #define LIMIT_METADATA_KEY_BYTES 128
 #define LIMIT_METADATA_VALUE_BYTES KIB(4)
 #define LIMIT_ENV_ENTRIES 256
-#define LIMIT_MCP_FILE_BYTES MIB(8) /* of a file that a tool reads: a model is to take it in */
+#define LIMIT_MCP_FILE_BYTES MIB(8)    /* of a file that a tool reads: a model is to take it in */
 #define LIMIT_MCP_LISTING_BYTES MIB(1) /* of a list of a folder, as JSON */
-#define LIMIT_MCP_PACKAGES 64       /* installed by one call */
-#define LIMIT_MCP_SESSION_BYTES 128 /* a client's name for its session */
+#define LIMIT_MCP_PACKAGES 64          /* installed by one call */
+#define LIMIT_MCP_SESSION_BYTES 128    /* a client's name for its session */
 #define LIMIT_MCP_ENDED_SESSIONS 256
 
 /* What comes out; of a buffered answer the daemon's options say more (--max-output, --max-results). */

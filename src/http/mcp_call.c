@@ -190,8 +190,8 @@ static int call_route(const struct mcp_call *c, http_handler_fn *fn, const json_
 /* The JSON of a route's answer. */
 static int read_answer(const struct http_resp *resp, json_t **ret, struct err *err)
 {
-	json_t *answer = resp->len ? json_loadb(resp->data, resp->len, JSON_ALLOW_NUL, NULL)
-				   : json_object();
+	json_t *answer =
+		resp->len ? json_loadb(resp->data, resp->len, JSON_ALLOW_NUL, NULL) : json_object();
 
 	if (!answer)
 		return err_set(err, ERR_INTERNAL, -ENOMEM, "out of memory");

@@ -61,7 +61,7 @@ enum {
 	DROP_BYTES_MAX =
 		64 << 10, /* a refused body up to here is read; a longer one is not waited for */
 	LINGER_MS = 5000,
-	SPARE_CONNECTIONS = 64, /* so many are free for who comes, unless those with a key take them */
+	SPARE_CONNECTIONS = 64, /* kept for who comes, unless those with a key take them */
 };
 
 struct http_server {
@@ -82,7 +82,7 @@ struct exchange {
 	struct http_server *server; /* borrowed */
 	struct http_req req;
 	const struct route *route;  /* NULL until found */
-	struct waiting_one *caller; /* borrowed from the connection, once a request of it was admitted */
+	struct waiting_one *caller; /* borrowed from the connection; NULL until it is admitted */
 	struct buf body;
 	struct http_resp resp;
 	struct err err;

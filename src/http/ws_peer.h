@@ -25,8 +25,8 @@ struct ws_peer {
 	size_t early_len;
 	int64_t heard_ms; /* clock_mono_ms(): when it last was known to be there */
 	int64_t pinged_ms;
-	bool pinged;      /* since then, and can be heard to answer */
-	bool blocked;     /* it took nothing more */
+	bool pinged;  /* since then, and can be heard to answer */
+	bool blocked; /* it took nothing more */
 };
 
 /* Before the answer; ws_peer_done() in any case. The text of `ops` is of LIMIT_WEBSOCKET_TEXT_BYTES at most. */

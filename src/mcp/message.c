@@ -93,8 +93,8 @@ static int refuse_long(const struct mcp_message *m, struct mcp_answer *answer)
 {
 	char text[80];
 
-	(void)snprintf(text, sizeof(text),
-		"the message has too many values: at most %d are taken", LIMIT_JSON_VALUES);
+	(void)snprintf(text, sizeof(text), "the message has too many values: at most %d are taken",
+		LIMIT_JSON_VALUES);
 	return refuse(m, answer, MCP_INVALID_REQUEST, text, NULL);
 }
 

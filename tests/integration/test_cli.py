@@ -32,13 +32,12 @@ class HostileDaemon(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         text = "a" + "".join(CONTROLS)
-        thing: dict[str, Any] = dict.fromkeys(
-            ("id", "name", "semver", "status", "template", "created_at", "bytes", "freed_bytes", "kept_bytes", "kind"), text
-        )
+        keys = ["id", "name", "semver", "status", "template", "created_at", "bytes", "freed_bytes", "kept_bytes"]
+        thing: dict[str, Any] = dict.fromkeys(keys, text)
         thing |= {"metadata": {text: text}, "egress": {"allow": [text]}, "children": [text], "error": text}
         thing["events"] = [{"time": text, "type": text, "payload": {text: [text]}}]
         thing["removed"] = [{"kind": text, "name": text, "bytes": text}]
-        lists = self.command == "GET" and self.path.split("?")[0] in ("/v1/sandboxes", "/v1/snapshots", "/v1/templates")
+        lists = self.command == "GET" and re.fullmatch("/v1/(sandboxes|snapshots|templates)", self.path.split("?")[0])
         body = json.dumps([thing] if lists else thing, ensure_ascii=False).encode()
         self.send_response(400 if self.path.endswith("/exec") else 200)
         self.send_header("Content-Type", "application/json")
@@ -47,7 +46,7 @@ class HostileDaemon(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         self.wfile.write(body)
 
-    do_GET = do_POST = do_DELETE = do_PATCH = answer
+    do_GET = do_POST = do_DELETE = do_PATCH = answer  # noqa: N815 - http.server names them
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing."""

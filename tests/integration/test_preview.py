@@ -181,7 +181,8 @@ def test_paths_that_are_written_in_another_way(server: GuestServer, of_a_link: b
     *parts, last = (f"/v1/p/{server.link()}" if of_a_link else server.prefix).split("/")
     for i, part in enumerate(parts[1:], 1):
         path = "/".join([*parts[:i], f"%{ord(part[0]):02x}{part[1:]}", *parts[i + 1 :], last])
-        lines = [f"GET {path}{tail} HTTP/1.1", "Host: x", f"Authorization: Bearer {server.api.key}", "Connection: close"]
+        key = f"Authorization: Bearer {server.api.key}"
+        lines = [f"GET {path}{tail} HTTP/1.1", "Host: x", key, "Connection: close"]
         with server.connect() as s:
             s.sendall("\r\n".join([*lines, "", ""]).encode())
             answer = read_all(s)

@@ -33,8 +33,8 @@ static void test_values(void **state)
 
 static void test_text_is_no_value(void **state)
 {
-	static const char *const texts[] = {
-		"[\"a,b[{\"]", "[\"\\\",[{,\"]", "[\"\\\\\"]", "[\"\\\\\\\",,\"]", "[\",,,", "[\"\\"};
+	static const char *const texts[] = {"[\"a,b[{\"]", "[\"\\\",[{,\"]", "[\"\\\\\"]",
+		"[\"\\\\\\\",,\"]", "[\",,,", "[\"\\"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		assert_int_equal(json_count_values(texts[i], strlen(texts[i])), 1);
