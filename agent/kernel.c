@@ -612,25 +612,19 @@ struct kernel *kernel_free(struct kernel *k)
 	return NULL;
 }
 
-/* What was kept since the last cell; the window of a new stream has room for all of it. */
-static void send_kept(struct kernel *k)
+/* What was kept of a pipe since the last cell; the window of a new stream has room for all of it. */
+static void send_kept(struct stream *s, const struct kernel_pipe *p)
 {
 	char note[96];
 
-	for (size_t i = 0; i < ARRAY_SIZE(k->out); i++) {
-		struct kernel_pipe *p = &k->out[i];
-
-		if (p->kept.len)
-			stream_send(k->stream, LINK_DATA, p->channel, p->kept.data, p->kept.len);
-		buf_clear(&p->kept);
-		if (!p->dropped)
-			continue;
-		(void)snprintf(note, sizeof(note),
-			"[pandastack: %llu bytes of output between cells were dropped]\n",
-			(unsigned long long)p->dropped);
-		stream_send(k->stream, LINK_DATA, LINK_CH_STDERR, note, strlen(note));
-		p->dropped = 0;
-	}
+	if (p->kept.len)
+		stream_send(s, LINK_DATA, p->channel, p->kept.data, p->kept.len);
+	if (!p->dropped)
+		return;
+	(void)snprintf(note, sizeof(note),
+		"[pandastack: %llu bytes of output between cells were dropped]\n",
+		(unsigned long long)p->dropped);
+	stream_send(s, LINK_DATA, LINK_CH_STDERR, note, strlen(note));
 }
 
 int kernel_run(struct kernel *k, struct stream *s, const json_t *request)
@@ -647,7 +641,12 @@ int kernel_run(struct kernel *k, struct stream *s, const json_t *request)
 	k->stream = s;
 	k->running = true;
 	k->started_ticks = cgroup_now_ticks();
-	send_kept(k);
+	for (size_t i = 0; i < ARRAY_SIZE(k->out); i++) {
+		if (s)
+			send_kept(s, &k->out[i]);
+		buf_clear(&k->out[i].kept);
+		k->out[i].dropped = 0;
+	}
 	flush_tx(k);
 	update_control(k);
 	return 0;

@@ -85,7 +85,7 @@ static inline pid_t kernel_pid(const struct kernel *k)
 	return k->child.pid;
 }
 
-/* Runs a cell: `request` as the runtime takes it (borrowed). -EMSGSIZE when it is too long. */
+/* Runs a cell: `request` as the runtime takes it (borrowed); `s` is NULL when nobody listens. -EMSGSIZE when it is too long. */
 int kernel_run(struct kernel *k, struct stream *s, const json_t *request);
 
 /* Answers a cell that asks for input (borrowed). -EBUSY when it does not, -EMSGSIZE when it is too long. */

@@ -214,6 +214,24 @@ def test_code_that_is_not_utf8(link: Link, s: str) -> None:
     assert run(link, "print('é☕')")[1].stdout == "é☕\n".encode()
 
 
+@pytest.mark.parametrize("how", ["cancel", "new generation"])
+def test_a_queued_cell_that_nobody_hears_runs_on_a_new_kernel(link: Link, how: str) -> None:
+    """What the new kernel said while it started goes to nobody then."""
+    link.call("session_create", session="s", env={"FAKE_WORDS": "words\n"})
+    first = link.cell("s", "import signal; signal.signal(2, lambda *_: os._exit(1)); print('up'); signal.pause()")
+    first.wait(lambda: b"up" in first.stdout)
+    waiting = link.cell("s", "x = 1", detach=True)
+    if how == "cancel":
+        waiting.cancel()
+        assert waiting.result() == {"status": "detached"}
+        first.event({"interrupt": True})
+        assert first.result()["status"] == "died"
+    else:
+        link.hello(padded=True)
+    result, stream = run(link, "print(x)")
+    assert result["execution_count"] == 2 and stream.stdout == b"1\n"
+
+
 def test_timeout_keeps_the_state(link: Link, s: str) -> None:
     run(link, "x = 1")
     start = time.monotonic()

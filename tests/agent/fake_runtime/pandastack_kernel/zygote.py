@@ -4,7 +4,8 @@
 In a cell `frame(type, payload)` sends any frame and `raw(data)` any bytes, `ask()` asks for input, and what is
 assigned to `exit_code` is the cell's. FAKE_START in the kernel's environment
 makes the start go wrong: `die`, `wrong_pid`, `agent_pid`, `garbage`, `silent`. `seeds` is how often the kernel was
-told to seed its generators; the first time, FAKE_SEEDED in its environment names a FIFO that it opens.
+told to seed its generators; the first time, FAKE_SEEDED in its environment names a FIFO that it opens. FAKE_WORDS is
+what it says while it starts.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     start = os.environ.get("FAKE_START")
+    if "FAKE_WORDS" in os.environ:
+        send(sock, "o", os.environ["FAKE_WORDS"].encode())
     if start == "die":
         os._exit(1)
     elif start == "wrong_pid":
