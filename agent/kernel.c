@@ -17,6 +17,9 @@
  * (`blocked`); the kernel blocks in its own write. An 'm' frame may be larger than all buffers; it is
  * passed on in parts as it arrives.
  *
+ * Events: one with its bodies is passed on whole to the cell in which it began, or dropped where it began between cells: a
+ * thread's may arrive in part before a cell and in part during it. Text is kept for the next cell at any byte.
+ *
  * Death: bytes that are in the socket and the pipes at the exit are still delivered, then on_dead.
  * Nonsense on the control socket kills the kernel.
  */
@@ -101,7 +104,7 @@ static size_t put_body(struct kernel *k, const uint8_t *data, size_t len)
 {
 	size_t n = len;
 
-	if (k->running && k->stream) {
+	if (k->heard && k->stream) {
 		n = MIN(len, stream_room(k->stream));
 		if (n)
 			stream_send(k->stream, LINK_DATA, LINK_CH_BODY, data, n);
@@ -113,7 +116,7 @@ static size_t put_event(struct kernel *k, const uint8_t *data, size_t len)
 {
 	size_t n = len;
 
-	if (k->running && k->stream) {
+	if (k->heard && k->stream) {
 		n = MIN(len, stream_room(k->stream));
 		if (n)
 			stream_send(k->stream, LINK_EVENT, n < k->left ? LINK_MORE : 0, data, n);
@@ -286,13 +289,15 @@ static bool begin_frame(struct kernel *k, const uint8_t *header)
 
 	if ((!text && !event && !bytes) || f.length > (text ? TEXT_BYTES : LIMIT_EVENT_BYTES))
 		return false;
+	if (k->type != KERNEL_BODY) /* else it belongs to what came before */
+		k->heard = k->running;
 	k->type = f.type;
 	k->left = f.length;
 	k->in_frame = true;
 	if (event || f.type == KERNEL_DONE)
 		mark_owed(k);
 	if (f.type == KERNEL_ASK)
-		k->asking = k->running;
+		k->asking = k->heard;
 	return true;
 }
 

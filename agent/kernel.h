@@ -58,6 +58,7 @@ struct kernel {
 	bool in_frame;
 	uint8_t type;
 	uint32_t left;   /* of the frame's payload */
+	bool heard;      /* the event at hand began in a cell: it is passed on */
 	struct buf text; /* payload of short frames */
 	bool blocked;    /* input waits for room in the stream */
 	bool nonsense;   /* it broke the framing: what comes now is thrown away */

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import sys
 import time
 from collections.abc import Iterator
@@ -402,6 +403,40 @@ def test_frames_that_are_out_of_place(link: Link, s: str) -> None:
     run(link, "frame('d', b'not json')")  # ends this cell; the fake's own frame belongs to none
     time.sleep(0.2)
     assert run(link, "print(1)")[1].stdout == b"1\n"
+
+
+def packed(kind: str, payload: bytes) -> bytes:
+    return struct.pack("<I", len(payload)) + kind.encode() + payload
+
+
+EVENT = b'{"type": "result", "body": {"text/plain": 4}}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (packed("m", EVENT)[:5], EVENT),
+        (packed("m", EVENT)[:9], EVENT[4:]),
+        (packed("i", EVENT)[:9], EVENT[4:]),
+        (packed("b", b"body")[:7], b"dy" + packed("m", EVENT)),
+        (packed("b", b"body"), packed("m", EVENT)),
+        (packed("b", b"body"), packed("b", b"more") + packed("m", EVENT)),
+        (packed("b", b"body"), packed("b", b"more") + packed("i", EVENT)),
+        (packed("b", b"body") + packed("m", EVENT)[:9], EVENT[4:]),
+    ],
+)
+def test_an_event_that_began_between_cells(link: Link, s: str, before: bytes, after: bytes) -> None:
+    """All of it is dropped, its body too: half of it, in the next cell, would break the link."""
+    ended = packed("d", b'{"status": "ok"}')
+    mine = packed("b", b"mine") + packed("m", b'{"mine": 1}')
+    first = link.cell(s, f"raw({ended + before!r}); next_cell(); raw({after + mine + packed('e', b'up')!r}); next_cell()")
+    assert first.result()["status"] == "ok" and not first.events
+    second = link.cell(s, "", allow_stdin=True)
+    second.wait(lambda: second.stderr)
+    assert second.events == [{"mine": 1}] and second.body == b"mine"
+    with pytest.raises(LinkError) as e:
+        link.call("session_input", session=s, value="nobody asked")
+    assert e.value.kind == "busy"
 
 
 def test_restart(link: Link, s: str) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forks "kernels" that run code with exec() and a few words to send what a real runtime never would.
 
-In a cell `frame(type, payload)` sends any frame and `raw(data)` any bytes, `ask()` asks for input, and what is
-assigned to `exit_code` is the cell's. FAKE_START in the kernel's environment
+In a cell `frame(type, payload)` sends any frame and `raw(data)` any bytes, `ask()` asks for input, `next_cell()` waits for
+the cell after one that was ended with a frame of its own, and what is assigned to `exit_code` is the cell's. FAKE_START in the kernel's environment
 makes the start go wrong: `die`, `wrong_pid`, `agent_pid`, `garbage`, `silent`. `seeds` is how often the kernel was
 told to seed its generators; the first time, FAKE_SEEDED in its environment names a FIFO that it opens. FAKE_WORDS is
 what it says while it starts.
@@ -100,6 +100,7 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
         "raw": sock.sendall,
         "event": lambda value: send_json(sock, "m", value),
         "ask": lambda: ask(sock),
+        "next_cell": lambda: receive(sock),
         "threading": threading,
         "os": os,
         "seeds": 0,
