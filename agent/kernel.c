@@ -379,6 +379,13 @@ static bool fill(struct kernel *k)
 	return n < 0 && errno == EAGAIN;
 }
 
+/* The killer strikes children too, which the kernel may survive: what counts is SIGKILL in the cell in which it struck. */
+static bool ran_out_of_memory(const struct kernel *k)
+{
+	return WIFSIGNALED(k->status) && WTERMSIG(k->status) == SIGKILL &&
+		cgroup_oom_kills(k->cgroup) > k->oom_kills;
+}
+
 /* The process is gone: delivers what it left, as far as there is room, then says so. */
 static void settle(struct kernel *k)
 {
@@ -393,7 +400,7 @@ static void settle(struct kernel *k)
 		block(k);
 		return;
 	}
-	k->ops->on_dead(k, k->status, WIFSIGNALED(k->status) && cgroup_oom_kills(k->cgroup) > 0);
+	k->ops->on_dead(k, k->status, ran_out_of_memory(k));
 }
 
 static void on_exit_reaped(struct child *child, int status)
@@ -646,6 +653,7 @@ int kernel_run(struct kernel *k, struct stream *s, const json_t *request)
 	k->stream = s;
 	k->running = true;
 	k->started_ticks = cgroup_now_ticks();
+	k->oom_kills = cgroup_oom_kills(k->cgroup);
 	for (size_t i = 0; i < ARRAY_SIZE(k->out); i++) {
 		if (s)
 			send_kept(s, &k->out[i]);

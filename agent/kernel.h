@@ -67,6 +67,7 @@ struct kernel {
 	bool running;
 	bool asking; /* it waits for input */
 	uint64_t started_ticks;
+	uint64_t oom_kills; /* in its group before */
 	/* The end. */
 	bool exited;
 	int status;

@@ -301,6 +301,40 @@ def test_a_kernel_that_dies(link: Link, s: str, code: str, signal_: int | None, 
     assert run(link, "print(1)")[0]["kernel_restarted"] is True
 
 
+DIE = "os.kill(os.getpid(), {})"
+COUNT = "open(f'{{group}}/memory.events', 'w').write('oom 9\\noom_kill {}\\n')"
+
+
+@pytest.mark.parametrize(
+    ("cells", "status"),
+    [
+        ([DIE.format(9)], "died"),
+        ([COUNT.format(1), DIE.format(11)], "died"),
+        ([COUNT.format(1), DIE.format(9)], "died"),
+        ([f"{COUNT.format(1)}; {DIE.format(11)}"], "died"),
+        ([f"{COUNT.format(1)}; {DIE.format(9)}"], "oom"),
+        ([COUNT.format(1), f"{COUNT.format(2)}; {DIE.format(9)}"], "oom"),
+    ],
+)
+def test_who_ran_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: list[str], status: str
+) -> None:
+    """Not a kernel that dies otherwise, or long after one of its children was killed for it."""
+    monkeypatch.setattr("conftest.find_cgroup", lambda: None)
+    groups = tmp_path / "groups"
+    groups.mkdir()
+    (groups / "zygote-1").touch()  # no process can be born in a plain folder; a kernel only writes itself there
+    runtime = ("--python", sys.executable, "--runtime", str(HERE / "fake_runtime"))
+    a = Agent(tmp_path / "root", *runtime, "--cgroup", str(groups))
+    a.link.call("warm")
+    a.link.call("session_create", session="s")
+    *handled, last = cells
+    for code in handled:
+        assert run(a.link, code)[0]["status"] == "ok"
+    assert run(a.link, last)[0]["status"] == status
+    assert a.close() == 0
+
+
 def test_a_kernel_that_dies_between_cells(link: Link, s: str) -> None:
     run(link, "threading.Timer(0.1, lambda: os._exit(0)).start()")
     time.sleep(0.3)

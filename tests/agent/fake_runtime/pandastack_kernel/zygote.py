@@ -5,7 +5,7 @@ In a cell `frame(type, payload)` sends any frame and `raw(data)` any bytes, `ask
 the cell after one that was ended with a frame of its own, and what is assigned to `exit_code` is the cell's. FAKE_START in the kernel's environment
 makes the start go wrong: `die`, `wrong_pid`, `agent_pid`, `garbage`, `silent`. `seeds` is how often the kernel was
 told to seed its generators; the first time, FAKE_SEEDED in its environment names a FIFO that it opens. FAKE_WORDS is
-what it says while it starts.
+what it says while it starts. `group` is the folder of its control group, which a test may have put a plain one in place of.
 """
 
 from __future__ import annotations
@@ -80,6 +80,9 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    group = request.get("cgroup")
+    if group:
+        open(f"{group}/cgroup.procs", "ab").close()
     start = os.environ.get("FAKE_START")
     if "FAKE_WORDS" in os.environ:
         send(sock, "o", os.environ["FAKE_WORDS"].encode())
@@ -103,6 +106,7 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
         "next_cell": lambda: receive(sock),
         "threading": threading,
         "os": os,
+        "group": group,
         "seeds": 0,
     }
     sys.stdout, sys.stderr = Out(sock, "o"), Out(sock, "e")  # type: ignore[assignment]
