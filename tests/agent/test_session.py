@@ -335,11 +335,50 @@ def test_who_ran_out_of_memory(
     assert a.close() == 0
 
 
-def test_a_kernel_that_dies_between_cells(link: Link, s: str) -> None:
-    run(link, "threading.Timer(0.1, lambda: os._exit(0)).start()")
-    time.sleep(0.3)
-    result, _ = run(link, "print(1)")
+@pytest.fixture
+def died(link: Link) -> bytes:
+    """What a kernel says that dies of SIGSEGV between cells, which has happened to session `s`."""
+    pid = link.call("session_create", session="s")["pid"]
+    run(link, "import faulthandler; faulthandler.enable(2); os.write(1, b'heard\\n')")
+    os.kill(pid, signal.SIGSEGV)
+    try:
+        while True:  # until the agent has taken its status
+            os.kill(pid, 0)
+            link.call("stats")
+    except ProcessLookupError:
+        return b"Fatal Python error: Segmentation fault"
+
+
+def said(link: Link, code: str) -> tuple[bytes, bytes]:
+    _, stream = run(link, code)
+    return stream.stdout, stream.stderr
+
+
+def test_a_kernel_that_dies_between_cells(link: Link, died: bytes) -> None:
+    """Its last words are the beginning of the next cell."""
+    link.resume(env={"FAKE_WORDS": "words\n"})
+    result, stream = run(link, "print(1)")
     assert result["kernel_restarted"] is True and result["execution_count"] == 1
+    assert stream.stderr.startswith(died) and stream.stderr.endswith(b"words\n")
+    assert stream.stdout == b"words\n1\n"
+    assert said(link, "print(2)") == (b"2\n", b"")
+
+
+def test_last_words_end_with_a_restart(link: Link, died: bytes) -> None:
+    link.call("session_restart", session="s")
+    assert said(link, "print(1)") == (b"1\n", b"")
+
+
+@pytest.mark.parametrize(("words", "told"), [(None, "it ended"), ("no\nroom \n", "room")])
+def test_last_words_of_a_kernel_before_are_not_those_of_a_failed_start(
+    link: Link, died: bytes, words: str | None, told: str
+) -> None:
+    link.resume(env={"FAKE_START": "die", **({"FAKE_WORDS": words} if words else {})})
+    with pytest.raises(LinkError) as e:
+        run(link, "1")
+    assert e.value.message == f"the kernel did not start: {told}"
+    link.resume(env={})
+    assert said(link, "print(1)") == (b"1\n", b"")
 
 
 def test_a_new_kernel_that_dies_too(link: Link, s: str) -> None:

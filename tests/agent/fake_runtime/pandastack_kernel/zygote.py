@@ -86,6 +86,7 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
     start = os.environ.get("FAKE_START")
     if "FAKE_WORDS" in os.environ:
         send(sock, "o", os.environ["FAKE_WORDS"].encode())
+        os.write(2, os.environ["FAKE_WORDS"].encode())
     if start == "die":
         os._exit(1)
     elif start == "wrong_pid":
