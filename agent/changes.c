@@ -16,6 +16,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/fanotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +26,8 @@
 
 enum {
 	PATHS_MAX = 256,
-	EVENTS_MAX = 4096, /* that are looked at: a file may be written many times */
+	LIST_BYTES = 48 * 1024, /* of JSON: the whole answer is one frame, LIMIT_FRAME_BYTES */
+	EVENTS_MAX = 4096,      /* that are looked at: a file may be written many times */
 	PATH_BYTES = 4096,
 };
 
@@ -85,11 +87,32 @@ static int take_events(const struct changes *c, json_t *paths, bool *truncated)
 	return n;
 }
 
+void changes_tell(const json_t *paths, bool truncated, json_t *answer)
+{
+	json_t *list = json_array(), *value;
+	size_t bytes = 0;
+	const char *path;
+
+	json_object_foreach((json_t *)(uintptr_t)paths, path, value) {
+		json_t *text = json_string(path);
+
+		bytes += json_dumpb(text, NULL, 0, JSON_ENCODE_ANY) + strlen(",");
+		if (json_array_size(list) == PATHS_MAX || bytes > LIST_BYTES) {
+			json_decref(text);
+			truncated = true;
+			break;
+		}
+		(void)json_array_append_new(list, text);
+	}
+	(void)json_object_set_new(answer, "files_changed", list);
+	if (truncated)
+		(void)json_object_set_new(answer, "files_changed_truncated", json_true());
+}
+
 void changes_report(struct changes *c, const char *mount_point, json_t *answer)
 {
-	json_t *paths, *list, *value;
 	bool truncated = false;
-	const char *path;
+	json_t *paths;
 	int seen = 0, n;
 
 	if (!c->watching)
@@ -98,18 +121,11 @@ void changes_report(struct changes *c, const char *mount_point, json_t *answer)
 		mount_point); /* fails when it was unmounted, and the mark with it */
 	c->watching = false;
 	paths = json_object();
-	list = json_array();
 	while (!truncated && (n = take_events(c, paths, &truncated)) > 0) {
 		seen += n;
 		truncated |= seen >= EVENTS_MAX || json_object_size(paths) > PATHS_MAX;
 	}
-	json_object_foreach(paths, path, value) {
-		if (json_array_size(list) < PATHS_MAX)
-			(void)json_array_append_new(list, json_string(path));
-	}
-	(void)json_object_set_new(answer, "files_changed", list);
-	if (truncated)
-		(void)json_object_set_new(answer, "files_changed_truncated", json_true());
+	changes_tell(paths, truncated, answer);
 	json_decref(paths);
 	if (truncated)
 		changes_done(c); /* and what is left in the queue */

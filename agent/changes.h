@@ -28,4 +28,7 @@ void changes_watch(struct changes *c, const char *mount_point);
  */
 void changes_report(struct changes *c, const char *mount_point, json_t *answer);
 
+/* The same of these paths (the keys of an object, borrowed), as many as one frame surely has room for. */
+void changes_tell(const json_t *paths, bool truncated, json_t *answer);
+
 void changes_done(struct changes *c);

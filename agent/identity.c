@@ -196,21 +196,34 @@ void identity_done(struct agent *agent)
 	cleanup_close(&files->random);
 }
 
-/* The machine's name resolves, as on a Debian system: one line of /etc/hosts is ours. */
+/* A line of /etc/hosts for the address of the machine's name: a blank follows it. */
+static bool is_ours(const char *line)
+{
+	static const char address[] = "127.0.1.1";
+
+	return str_starts_with(line, address) && strchr(" \t\n", line[strlen(address)]);
+}
+
+/* The machine's name resolves, as on a Debian system: one line of /etc/hosts is ours. One that can't be read whole (a
+ * long list of what is to be blocked) stays as it is. */
 static int put_hosts(int fd, const char *hostname)
 {
-	_cleanup_buf_ struct buf old = buf_init(HOSTS_BYTES), new = buf_init(HOSTS_BYTES);
-	char *save = NULL, *line = NULL;
+	_cleanup_buf_ struct buf old = buf_init(HOSTS_BYTES);
+	_cleanup_buf_ struct buf new = buf_init(HOSTS_BYTES + HOST_NAME_BYTES + 16);
+	const char *line, *next;
+	int r = 0;
 
-	if (file_read_all(fd, &old) == 0)
-		line = strtok_r(old.data, "\n", &save);
-	for (; line; line = strtok_r(NULL, "\n", &save)) {
-		if (!str_starts_with(line, "127.0.1.1") && buf_appendf(&new, "%s\n", line) < 0)
-			return -EFBIG;
+	if (file_read_all(fd, &old) < 0 || strlen(old.data) < old.len)
+		return 0;
+	for (line = old.data; *line && r == 0; line = next) {
+		next = line + strcspn(line, "\n");
+		if (!is_ours(line))
+			r = buf_appendf(&new, "%.*s\n", (int)(next - line), line);
+		next += *next == '\n';
 	}
-	if (buf_appendf(&new, "127.0.1.1\t%s\n", hostname) < 0)
-		return -EFBIG;
-	return file_replace(fd, new.data);
+	if (r == 0)
+		r = buf_appendf(&new, "127.0.1.1\t%s\n", hostname);
+	return r < 0 ? r : file_replace(fd, new.data);
 }
 
 static int put_names(const struct identity_files *files, const struct identity *id)

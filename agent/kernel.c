@@ -17,7 +17,10 @@
  * (`blocked`); the kernel blocks in its own write. An 'm' frame may be larger than all buffers; it is
  * passed on in parts as it arrives.
  *
- * Death: bytes that are in the socket and the pipes at the exit are still delivered, then on_dead.
+ * Events: one with its bodies is passed on whole to the cell in which it began, or dropped where it began between cells: a
+ * thread's may arrive in part before a cell and in part during it. Text is kept for the next cell at any byte.
+ *
+ * Death: bytes that are in the socket and the pipes at the exit are still delivered, or kept, then on_dead.
  * Nonsense on the control socket kills the kernel.
  */
 #include "kernel.h"
@@ -75,11 +78,12 @@ static void pipe_close(struct kernel_pipe *p)
 /* Keeps output for the next cell, or counts what does not fit. */
 static void keep(struct kernel_pipe *p, const void *data, size_t len)
 {
-	size_t fits = MIN(len, KEPT_BYTES - p->kept.len);
+	struct kernel_kept *kept = &p->kernel->kept[p - p->kernel->out];
+	size_t fits = MIN(len, KEPT_BYTES - kept->text.len);
 
-	if (buf_append(&p->kept, data, fits) < 0)
+	if (buf_append(&kept->text, data, fits) < 0)
 		abort(); /* out of memory */
-	p->dropped += len - fits;
+	kept->dropped += len - fits;
 }
 
 /* Takes up to len bytes of output; 0 when the stream has no room. */
@@ -101,7 +105,7 @@ static size_t put_body(struct kernel *k, const uint8_t *data, size_t len)
 {
 	size_t n = len;
 
-	if (k->running && k->stream) {
+	if (k->heard && k->stream) {
 		n = MIN(len, stream_room(k->stream));
 		if (n)
 			stream_send(k->stream, LINK_DATA, LINK_CH_BODY, data, n);
@@ -113,7 +117,7 @@ static size_t put_event(struct kernel *k, const uint8_t *data, size_t len)
 {
 	size_t n = len;
 
-	if (k->running && k->stream) {
+	if (k->heard && k->stream) {
 		n = MIN(len, stream_room(k->stream));
 		if (n)
 			stream_send(k->stream, LINK_EVENT, n < k->left ? LINK_MORE : 0, data, n);
@@ -168,16 +172,16 @@ static bool pay_owed(struct kernel *k)
 /* The last line that it wrote to stderr, or `why` where there is none. */
 static const char *last_words(struct kernel *k, const char *why, char *line, size_t size)
 {
-	struct kernel_pipe *p = &k->out[1];
+	const struct buf *kept = &k->kept[1].text;
 	size_t len, start;
 
 	mark_owed(k);
 	(void)pay_owed(k); /* no cell runs: it is kept */
-	for (len = p->kept.len; len > 0 && strchr("\r\n ", p->kept.data[len - 1]); len--)
+	for (len = kept->len; len > k->inherited && strchr("\r\n ", kept->data[len - 1]); len--)
 		;
-	for (start = len; start > 0 && p->kept.data[start - 1] != '\n'; start--)
+	for (start = len; start > k->inherited && kept->data[start - 1] != '\n'; start--)
 		;
-	return len ? str_printable(line, size, p->kept.data + start, len - start) : why;
+	return len > start ? str_printable(line, size, kept->data + start, len - start) : why;
 }
 
 static void start_failed(struct kernel *k, const char *why)
@@ -286,13 +290,15 @@ static bool begin_frame(struct kernel *k, const uint8_t *header)
 
 	if ((!text && !event && !bytes) || f.length > (text ? TEXT_BYTES : LIMIT_EVENT_BYTES))
 		return false;
+	if (k->type != KERNEL_BODY) /* else it belongs to what came before */
+		k->heard = k->running;
 	k->type = f.type;
 	k->left = f.length;
 	k->in_frame = true;
 	if (event || f.type == KERNEL_DONE)
 		mark_owed(k);
 	if (f.type == KERNEL_ASK)
-		k->asking = k->running;
+		k->asking = k->heard;
 	return true;
 }
 
@@ -374,6 +380,13 @@ static bool fill(struct kernel *k)
 	return n < 0 && errno == EAGAIN;
 }
 
+/* The killer strikes children too, which the kernel may survive: what counts is SIGKILL in the cell in which it struck. */
+static bool ran_out_of_memory(const struct kernel *k)
+{
+	return WIFSIGNALED(k->status) && WTERMSIG(k->status) == SIGKILL &&
+		cgroup_oom_kills(k->cgroup) > k->oom_kills;
+}
+
 /* The process is gone: delivers what it left, as far as there is room, then says so. */
 static void settle(struct kernel *k)
 {
@@ -388,7 +401,7 @@ static void settle(struct kernel *k)
 		block(k);
 		return;
 	}
-	k->ops->on_dead(k, k->status, WIFSIGNALED(k->status) && cgroup_oom_kills(k->cgroup) > 0);
+	k->ops->on_dead(k, k->status, ran_out_of_memory(k));
 }
 
 static void on_exit_reaped(struct child *child, int status)
@@ -553,8 +566,28 @@ static void on_runtime_ready(struct runtime_waiter *w, const struct err *runtime
 		timer_start(&k->start_timer, &k->agent->loop, START_MS);
 }
 
+void kernel_kept_init(struct kernel_kept kept[KERNEL_PIPES])
+{
+	for (size_t i = 0; i < KERNEL_PIPES; i++)
+		kept[i] = (struct kernel_kept){.text = buf_init(KEPT_BYTES)};
+}
+
+void kernel_kept_clear(struct kernel_kept kept[KERNEL_PIPES])
+{
+	for (size_t i = 0; i < KERNEL_PIPES; i++) {
+		buf_clear(&kept[i].text);
+		kept[i].dropped = 0;
+	}
+}
+
+void kernel_kept_done(struct kernel_kept kept[KERNEL_PIPES])
+{
+	for (size_t i = 0; i < KERNEL_PIPES; i++)
+		buf_done(&kept[i].text);
+}
+
 struct kernel *kernel_new(struct agent *agent, const char *language, const char *cwd, json_t *env,
-	const struct kernel_ops *ops, void *owner)
+	struct kernel_kept kept[KERNEL_PIPES], const struct kernel_ops *ops, void *owner)
 {
 	struct kernel *k = xnew(struct kernel);
 
@@ -564,6 +597,8 @@ struct kernel *kernel_new(struct agent *agent, const char *language, const char 
 	k->language = xstrdup(language);
 	k->cwd = xstrdup(cwd);
 	k->env = env;
+	k->kept = kept;
+	k->inherited = kept[1].text.len;
 	k->cgroup = cgroup_new(&agent->cgroups, "kernel");
 	k->control_fd = -1;
 	k->tx = buf_init(TX_BYTES);
@@ -572,7 +607,6 @@ struct kernel *kernel_new(struct agent *agent, const char *language, const char 
 		k->out[i].kernel = k;
 		k->out[i].fd = -1;
 		k->out[i].channel = i == 0 ? LINK_CH_STDOUT : LINK_CH_STDERR;
-		k->out[i].kept = buf_init(KEPT_BYTES);
 	}
 	timer_init(&k->start_timer, on_start_timer);
 	timer_init(&k->reseed_timer, on_reseed_timer);
@@ -598,10 +632,8 @@ struct kernel *kernel_free(struct kernel *k)
 	child_forget(&k->child);
 	source_detach(&k->control);
 	cleanup_close(&k->control_fd);
-	for (size_t i = 0; i < ARRAY_SIZE(k->out); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(k->out); i++)
 		pipe_close(&k->out[i]);
-		buf_done(&k->out[i].kept);
-	}
 	k->cgroup = cgroup_release(k->cgroup);
 	buf_done(&k->tx);
 	buf_done(&k->text);
@@ -613,23 +645,22 @@ struct kernel *kernel_free(struct kernel *k)
 }
 
 /* What was kept since the last cell; the window of a new stream has room for all of it. */
-static void send_kept(struct kernel *k)
+static void send_kept(const struct kernel *k)
 {
 	char note[96];
 
 	for (size_t i = 0; i < ARRAY_SIZE(k->out); i++) {
-		struct kernel_pipe *p = &k->out[i];
+		const struct kernel_kept *kept = &k->kept[i];
 
-		if (p->kept.len)
-			stream_send(k->stream, LINK_DATA, p->channel, p->kept.data, p->kept.len);
-		buf_clear(&p->kept);
-		if (!p->dropped)
+		if (kept->text.len)
+			stream_send(k->stream, LINK_DATA, k->out[i].channel, kept->text.data,
+				kept->text.len);
+		if (!kept->dropped)
 			continue;
 		(void)snprintf(note, sizeof(note),
 			"[pandastack: %llu bytes of output between cells were dropped]\n",
-			(unsigned long long)p->dropped);
+			(unsigned long long)kept->dropped);
 		stream_send(k->stream, LINK_DATA, LINK_CH_STDERR, note, strlen(note));
-		p->dropped = 0;
 	}
 }
 
@@ -647,7 +678,10 @@ int kernel_run(struct kernel *k, struct stream *s, const json_t *request)
 	k->stream = s;
 	k->running = true;
 	k->started_ticks = cgroup_now_ticks();
-	send_kept(k);
+	k->oom_kills = cgroup_oom_kills(k->cgroup);
+	if (s)
+		send_kept(k);
+	kernel_kept_clear(k->kept);
 	flush_tx(k);
 	update_control(k);
 	return 0;

@@ -4,7 +4,7 @@
  *
  * kernel_new() → kernel_start() → on_ready → kernel_run() → on_done → … → on_dead → kernel_free(), which is right
  * at any time but inside on_done. While a cell runs, all output goes to its stream, at the pace
- * of that stream; between cells a bounded amount is kept for the next one.
+ * of that stream; between cells a bounded amount is kept for the next one, of this kernel or of that which replaces it.
  */
 #pragma once
 
@@ -24,14 +24,20 @@ struct kernel_ops {
 	void (*on_dead)(struct kernel *k, int status, bool out_of_memory);
 };
 
+/* Output between cells, of one channel. */
+struct kernel_kept {
+	struct buf text;
+	uint64_t dropped; /* bytes that did not fit */
+};
+
+enum { KERNEL_PIPES = 2 };
+
 struct kernel_pipe {
 	struct source source;
 	struct kernel *kernel;
 	int fd;   /* owned; -1 at its end */
 	int owed; /* bytes to forward before the next frame of the control socket */
 	uint8_t channel;
-	struct buf kept;  /* output between cells */
-	uint64_t dropped; /* and what did not fit */
 };
 
 struct kernel {
@@ -50,7 +56,9 @@ struct kernel {
 	struct cgroup *cgroup;
 	struct source control;
 	int control_fd; /* owned */
-	struct kernel_pipe out[2];
+	struct kernel_pipe out[KERNEL_PIPES];
+	struct kernel_kept *kept; /* borrowed from the owner: one for each of these */
+	size_t inherited;         /* of what is kept of stderr: a kernel before has said it */
 	struct buf tx;
 	/* The control socket's input, and the frame at its front. */
 	size_t rx_len;
@@ -58,6 +66,7 @@ struct kernel {
 	bool in_frame;
 	uint8_t type;
 	uint32_t left;   /* of the frame's payload */
+	bool heard;      /* the event at hand began in a cell: it is passed on */
 	struct buf text; /* payload of short frames */
 	bool blocked;    /* input waits for room in the stream */
 	bool nonsense;   /* it broke the framing: what comes now is thrown away */
@@ -66,15 +75,21 @@ struct kernel {
 	bool running;
 	bool asking; /* it waits for input */
 	uint64_t started_ticks;
+	uint64_t oom_kills; /* in its group before */
 	/* The end. */
 	bool exited;
 	int status;
 	int control_owed;
 };
 
-/* `cwd` and `env` (a JSON object) are what the kernel starts with; env's reference is taken. */
+void kernel_kept_init(struct kernel_kept kept[KERNEL_PIPES]);
+void kernel_kept_clear(struct kernel_kept kept[KERNEL_PIPES]);
+void kernel_kept_done(struct kernel_kept kept[KERNEL_PIPES]);
+
+/* `cwd` and `env` (a JSON object) are what the kernel starts with; env's reference is taken. `kept` (stdout, stderr; borrowed) is for
+ * its output between cells, and may hold that of a kernel before. */
 struct kernel *kernel_new(struct agent *agent, const char *language, const char *cwd, json_t *env,
-	const struct kernel_ops *ops, void *owner);
+	struct kernel_kept kept[KERNEL_PIPES], const struct kernel_ops *ops, void *owner);
 /* Answers with on_ready, perhaps at once. */
 void kernel_start(struct kernel *k);
 /* Kills the process and its children. Returns NULL. */
@@ -85,7 +100,7 @@ static inline pid_t kernel_pid(const struct kernel *k)
 	return k->child.pid;
 }
 
-/* Runs a cell: `request` as the runtime takes it (borrowed). -EMSGSIZE when it is too long. */
+/* Runs a cell: `request` as the runtime takes it (borrowed); `s` is NULL when nobody listens. -EMSGSIZE when it is too long. */
 int kernel_run(struct kernel *k, struct stream *s, const json_t *request);
 
 /* Answers a cell that asks for input (borrowed). -EBUSY when it does not, -EMSGSIZE when it is too long. */

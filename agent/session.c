@@ -11,6 +11,9 @@
  *	    ▲                        │ failed: cells get the error       │
  *	    └────────────────────────┴───────────on_dead─────────────────┘
  *
+ * Output between cells is the session's, so that the last words of a kernel that dies there reach the next cell, which
+ * another kernel runs. A restart, and a start that fails, end with it.
+ *
  * Ending a cell early (its timeout, an interrupt, a cancel, a host that is gone) is one path: SIGINT,
  * GRACE_MS for the kernel to say 'd', then SIGKILL for the kernel. What the cell started is killed SWEEP_MS
  * after the SIGINT, or at the cell's end: a shell whose command dies before it has the signal would begin the next one. What the answer says about the
@@ -58,6 +61,7 @@ struct session {
 	bool lost;             /* a kernel died; the next cell's result says `kernel_restarted` */
 	uint64_t cells;
 	struct list runs;
+	struct kernel_kept kept[KERNEL_PIPES];
 	struct run *current; /* first of `runs`, once the kernel has it */
 	struct changes changes;
 	struct stream *starter; /* waits for the PID; NULL: nobody */
@@ -300,6 +304,7 @@ static void session_free(struct session *session)
 {
 	list_remove(&session->node);
 	session->kernel = kernel_free(session->kernel);
+	kernel_kept_done(session->kept);
 	changes_done(&session->changes);
 	json_decref(session->env);
 	free(session->cwd);
@@ -330,6 +335,7 @@ static void on_ready(struct kernel *k, const struct err *err)
 		return;
 	}
 	session->kernel = kernel_free(k);
+	kernel_kept_clear(session->kept);
 	if (starter)
 		stream_fail(starter, err);
 	list_for_each(it, tmp, &session->runs)
@@ -416,7 +422,7 @@ static void start_kernel(struct session *session)
 	env_build(&env, environment, "/root", "root", session->agent->env, session->env);
 	session->ready = false;
 	session->kernel = kernel_new(session->agent, session->language, session->cwd,
-		env_to_json(&env), &kernel_callbacks, session);
+		env_to_json(&env), session->kept, &kernel_callbacks, session);
 	kernel_start(session->kernel);
 }
 
@@ -542,6 +548,7 @@ void session_create(struct agent *agent, struct stream *s, const json_t *request
 	session->cwd = xstrdup(cwd ? cwd : default_cwd());
 	session->env = json_deep_copy(json_object_get(request, "env"));
 	session->changes = changes_init();
+	kernel_kept_init(session->kept);
 	list_init(&session->runs);
 	list_append(&agent->sessions, &session->node);
 	start_for(session, s);
@@ -618,6 +625,7 @@ void session_restart(struct agent *agent, struct stream *s, const json_t *reques
 		return;
 	}
 	session->kernel = kernel_free(session->kernel);
+	kernel_kept_clear(session->kept);
 	abandon_runs(session, "the session was restarted");
 	session->lost = false;
 	start_for(session, s);

@@ -102,7 +102,7 @@ static int take_credit(struct link_stream *s, const struct link_frame *f)
 	if (f->length != 4)
 		return -EPROTO;
 	n = link_get_u32(f->payload);
-	if (n > LIMIT_STREAM_WINDOW - s->tx_window)
+	if (n == 0 || n > LIMIT_STREAM_WINDOW - s->tx_window)
 		return -EPROTO;
 	s->tx_window += n;
 	return 0;
@@ -119,14 +119,12 @@ static int queue_chunk(struct link_stream *s, const struct link_frame *f)
 
 	if (s->closed)
 		return -EPROTO;
-	/* What costs the guest no window may not fill the queue either. */
+	/* What costs the guest no window may neither fill the queue nor keep us busy. */
 	if (f->type == LINK_END) {
 		if (s->ended || f->length)
 			return -EPROTO;
 		s->ended = true;
 	} else if (f->type != LINK_CLOSE) {
-		if (f->length == 0 && f->type == LINK_DATA)
-			return 0;
 		if (f->length == 0 || f->length > LIMIT_STREAM_WINDOW - s->rx_open)
 			return -EPROTO;
 		s->rx_open += f->length;

@@ -132,12 +132,42 @@ def test_resume(agent: Agent) -> None:
     etc = agent.root / "etc"
     assert (etc / "hostname").read_text() == "box-1\n"
     assert (etc / "machine-id").read_text() == "0123456789abcdef" * 2 + "\n"
-    (etc / "hosts").write_text("127.0.0.1 localhost\n127.0.1.1 old\n::1 six\n")
-    agent.link.resume(hostname="box-2")
-    assert (etc / "hosts").read_text() == "127.0.0.1 localhost\n::1 six\n127.0.1.1\tbox-2\n"
     agent.link.resume(hostname="b")
-    assert (etc / "hosts").read_text() == "127.0.0.1 localhost\n::1 six\n127.0.1.1\tb\n"
     assert (etc / "hostname").read_text() == "b\n"
+
+
+OURS = "127.0.1.1\tbox\n"
+LONG = "".join(f"0.0.0.0 {i}.ads.example\n" for i in range(12000))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", OURS),
+        ("127.0.0.1 localhost\n127.0.1.1 old\n::1 six\n", "127.0.0.1 localhost\n::1 six\n" + OURS),
+        ("127.0.1.1\told\n127.0.1.1\n127.0.1.1 older", OURS),
+        ("127.0.1.10 x\n127.0.1.1 old\n127.0.1.1.example y\n", "127.0.1.10 x\n127.0.1.1.example y\n" + OURS),
+        ("# a\n\n\n127.0.0.1 no-end", "# a\n\n\n127.0.0.1 no-end\n" + OURS),
+        (LONG[:200_000], LONG[:200_000].rstrip("\n") + "\n" + OURS),
+        (LONG, LONG),
+        ("127.0.1.1 old\n\0\n::1 six\n", "127.0.1.1 old\n\0\n::1 six\n"),
+    ],
+)
+def test_hosts_of_a_copy(agent: Agent, before: str, after: str) -> None:
+    """One line is the machine's; the others are the user's, however many."""
+    hosts = agent.root / "etc/hosts"
+    hosts.write_text(before)
+    for _ in range(2):
+        agent.link.resume(hostname="box")
+        assert hosts.read_text() == after
+
+
+def test_hosts_as_long_as_we_read(agent: Agent) -> None:
+    hosts = agent.root / "etc/hosts"
+    for length in range(256 * 1024 - 4200, 256 * 1024 + 100, 100):
+        hosts.write_text("#" * length)
+        agent.link.resume(hostname="box")
+        assert hosts.read_text() in ("#" * length, "#" * length + "\n" + OURS)
 
 
 def test_settings_of_package_managers(agent: Agent) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import sys
 import time
 from collections.abc import Iterator
@@ -214,6 +215,24 @@ def test_code_that_is_not_utf8(link: Link, s: str) -> None:
     assert run(link, "print('é☕')")[1].stdout == "é☕\n".encode()
 
 
+@pytest.mark.parametrize("how", ["cancel", "new generation"])
+def test_a_queued_cell_that_nobody_hears_runs_on_a_new_kernel(link: Link, how: str) -> None:
+    """What the new kernel said while it started goes to nobody then."""
+    link.call("session_create", session="s", env={"FAKE_WORDS": "words\n"})
+    first = link.cell("s", "import signal; signal.signal(2, lambda *_: os._exit(1)); print('up'); signal.pause()")
+    first.wait(lambda: b"up" in first.stdout)
+    waiting = link.cell("s", "x = 1", detach=True)
+    if how == "cancel":
+        waiting.cancel()
+        assert waiting.result() == {"status": "detached"}
+        first.event({"interrupt": True})
+        assert first.result()["status"] == "died"
+    else:
+        link.hello(padded=True)
+    result, stream = run(link, "print(x)")
+    assert result["execution_count"] == 2 and stream.stdout == b"1\n"
+
+
 def test_timeout_keeps_the_state(link: Link, s: str) -> None:
     run(link, "x = 1")
     start = time.monotonic()
@@ -282,11 +301,84 @@ def test_a_kernel_that_dies(link: Link, s: str, code: str, signal_: int | None, 
     assert run(link, "print(1)")[0]["kernel_restarted"] is True
 
 
-def test_a_kernel_that_dies_between_cells(link: Link, s: str) -> None:
-    run(link, "threading.Timer(0.1, lambda: os._exit(0)).start()")
-    time.sleep(0.3)
-    result, _ = run(link, "print(1)")
+DIE = "os.kill(os.getpid(), {})"
+COUNT = "open(f'{{group}}/memory.events', 'w').write('oom 9\\noom_kill {}\\n')"
+
+
+@pytest.mark.parametrize(
+    ("cells", "status"),
+    [
+        ([DIE.format(9)], "died"),
+        ([COUNT.format(1), DIE.format(11)], "died"),
+        ([COUNT.format(1), DIE.format(9)], "died"),
+        ([f"{COUNT.format(1)}; {DIE.format(11)}"], "died"),
+        ([f"{COUNT.format(1)}; {DIE.format(9)}"], "oom"),
+        ([COUNT.format(1), f"{COUNT.format(2)}; {DIE.format(9)}"], "oom"),
+    ],
+)
+def test_who_ran_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: list[str], status: str
+) -> None:
+    """Not a kernel that dies otherwise, or long after one of its children was killed for it."""
+    monkeypatch.setattr("conftest.find_cgroup", lambda: None)
+    groups = tmp_path / "groups"
+    groups.mkdir()
+    (groups / "zygote-1").touch()  # no process can be born in a plain folder; a kernel only writes itself there
+    runtime = ("--python", sys.executable, "--runtime", str(HERE / "fake_runtime"))
+    a = Agent(tmp_path / "root", *runtime, "--cgroup", str(groups))
+    a.link.call("warm")
+    a.link.call("session_create", session="s")
+    *handled, last = cells
+    for code in handled:
+        assert run(a.link, code)[0]["status"] == "ok"
+    assert run(a.link, last)[0]["status"] == status
+    assert a.close() == 0
+
+
+@pytest.fixture
+def died(link: Link) -> bytes:
+    """What a kernel says that dies of SIGSEGV between cells, which has happened to session `s`."""
+    pid = link.call("session_create", session="s")["pid"]
+    run(link, "import faulthandler; faulthandler.enable(2); os.write(1, b'heard\\n')")
+    os.kill(pid, signal.SIGSEGV)
+    try:
+        while True:  # until the agent has taken its status
+            os.kill(pid, 0)
+            link.call("stats")
+    except ProcessLookupError:
+        return b"Fatal Python error: Segmentation fault"
+
+
+def said(link: Link, code: str) -> tuple[bytes, bytes]:
+    _, stream = run(link, code)
+    return stream.stdout, stream.stderr
+
+
+def test_a_kernel_that_dies_between_cells(link: Link, died: bytes) -> None:
+    """Its last words are the beginning of the next cell."""
+    link.resume(env={"FAKE_WORDS": "words\n"})
+    result, stream = run(link, "print(1)")
     assert result["kernel_restarted"] is True and result["execution_count"] == 1
+    assert stream.stderr.startswith(died) and stream.stderr.endswith(b"words\n")
+    assert stream.stdout == b"words\n1\n"
+    assert said(link, "print(2)") == (b"2\n", b"")
+
+
+def test_last_words_end_with_a_restart(link: Link, died: bytes) -> None:
+    link.call("session_restart", session="s")
+    assert said(link, "print(1)") == (b"1\n", b"")
+
+
+@pytest.mark.parametrize(("words", "told"), [(None, "it ended"), ("no\nroom \n", "room")])
+def test_last_words_of_a_kernel_before_are_not_those_of_a_failed_start(
+    link: Link, died: bytes, words: str | None, told: str
+) -> None:
+    link.resume(env={"FAKE_START": "die", **({"FAKE_WORDS": words} if words else {})})
+    with pytest.raises(LinkError) as e:
+        run(link, "1")
+    assert e.value.message == f"the kernel did not start: {told}"
+    link.resume(env={})
+    assert said(link, "print(1)") == (b"1\n", b"")
 
 
 def test_a_new_kernel_that_dies_too(link: Link, s: str) -> None:
@@ -384,6 +476,40 @@ def test_frames_that_are_out_of_place(link: Link, s: str) -> None:
     run(link, "frame('d', b'not json')")  # ends this cell; the fake's own frame belongs to none
     time.sleep(0.2)
     assert run(link, "print(1)")[1].stdout == b"1\n"
+
+
+def packed(kind: str, payload: bytes) -> bytes:
+    return struct.pack("<I", len(payload)) + kind.encode() + payload
+
+
+EVENT = b'{"type": "result", "body": {"text/plain": 4}}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (packed("m", EVENT)[:5], EVENT),
+        (packed("m", EVENT)[:9], EVENT[4:]),
+        (packed("i", EVENT)[:9], EVENT[4:]),
+        (packed("b", b"body")[:7], b"dy" + packed("m", EVENT)),
+        (packed("b", b"body"), packed("m", EVENT)),
+        (packed("b", b"body"), packed("b", b"more") + packed("m", EVENT)),
+        (packed("b", b"body"), packed("b", b"more") + packed("i", EVENT)),
+        (packed("b", b"body") + packed("m", EVENT)[:9], EVENT[4:]),
+    ],
+)
+def test_an_event_that_began_between_cells(link: Link, s: str, before: bytes, after: bytes) -> None:
+    """All of it is dropped, its body too: half of it, in the next cell, would break the link."""
+    ended = packed("d", b'{"status": "ok"}')
+    mine = packed("b", b"mine") + packed("m", b'{"mine": 1}')
+    first = link.cell(s, f"raw({ended + before!r}); next_cell(); raw({after + mine + packed('e', b'up')!r}); next_cell()")
+    assert first.result()["status"] == "ok" and not first.events
+    second = link.cell(s, "", allow_stdin=True)
+    second.wait(lambda: second.stderr)
+    assert second.events == [{"mine": 1}] and second.body == b"mine"
+    with pytest.raises(LinkError) as e:
+        link.call("session_input", session=s, value="nobody asked")
+    assert e.value.kind == "busy"
 
 
 def test_restart(link: Link, s: str) -> None:

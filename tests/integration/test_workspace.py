@@ -74,6 +74,15 @@ def test_too_many_files(kernel: Session) -> None:
     assert got["files_changed"][:1] == ["/workspace/same"]
 
 
+@pytest.mark.parametrize("letter", ["n", "\\x01"])
+def test_names_that_are_too_long_to_tell(kernel: Session, letter: str) -> None:
+    """As many as have room, and the machine goes on."""
+    got = kernel.ok(f"for i in range(256): open(f'{{i:03}}' + '{letter}' * 250, 'w').close()")
+    assert got["files_changed_truncated"] is True
+    assert 20 < len(got["files_changed"]) < 256
+    assert changed(kernel, "open('after', 'w').close()") == {"after"}
+
+
 def test_in_a_stream(kernel: Session) -> None:
     with kernel.stream("open('s', 'w').close()") as events:
         *_, last = events

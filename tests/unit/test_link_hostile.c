@@ -126,6 +126,15 @@ static void test_short_credit(void **state)
 	dies(s, BROKEN);
 }
 
+static void test_empty_credit(void **state)
+{
+	struct pair *p = *state;
+	_cleanup_stream_ struct link_stream *s = open_stream(p);
+
+	guest_credit(p->guest_fd, 1, 0);
+	dies(s, BROKEN);
+}
+
 /* Frames that need no window must not pile up either. */
 static void test_two_ends(void **state)
 {
@@ -143,6 +152,15 @@ static void test_end_with_payload(void **state)
 	_cleanup_stream_ struct link_stream *s = open_stream(p);
 
 	guest_text(p->guest_fd, LINK_END, 0, 1, "x");
+	dies(s, BROKEN);
+}
+
+static void test_empty_data(void **state)
+{
+	struct pair *p = *state;
+	_cleanup_stream_ struct link_stream *s = open_stream(p);
+
+	guest_send(p->guest_fd, LINK_DATA, LINK_CH_STDOUT, 1, NULL, 0);
 	dies(s, BROKEN);
 }
 
@@ -244,8 +262,10 @@ int main(void)
 		link_guest_test(test_window_exceeded),
 		link_guest_test(test_too_much_credit),
 		link_guest_test(test_short_credit),
+		link_guest_test(test_empty_credit),
 		link_guest_test(test_two_ends),
 		link_guest_test(test_end_with_payload),
+		link_guest_test(test_empty_data),
 		link_guest_test(test_empty_event),
 		link_guest_test(test_after_close),
 		link_guest_test(test_event_no_json),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forks "kernels" that run code with exec() and a few words to send what a real runtime never would.
 
-In a cell `frame(type, payload)` sends any frame and `raw(data)` any bytes, `ask()` asks for input, and what is
-assigned to `exit_code` is the cell's. FAKE_START in the kernel's environment
+In a cell `frame(type, payload)` sends any frame and `raw(data)` any bytes, `ask()` asks for input, `next_cell()` waits for
+the cell after one that was ended with a frame of its own, and what is assigned to `exit_code` is the cell's. FAKE_START in the kernel's environment
 makes the start go wrong: `die`, `wrong_pid`, `agent_pid`, `garbage`, `silent`. `seeds` is how often the kernel was
-told to seed its generators; the first time, FAKE_SEEDED in its environment names a FIFO that it opens.
+told to seed its generators; the first time, FAKE_SEEDED in its environment names a FIFO that it opens. FAKE_WORDS is
+what it says while it starts. `group` is the folder of its control group, which a test may have put a plain one in place of.
 """
 
 from __future__ import annotations
@@ -79,7 +80,13 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    group = request.get("cgroup")
+    if group:
+        open(f"{group}/cgroup.procs", "ab").close()
     start = os.environ.get("FAKE_START")
+    if "FAKE_WORDS" in os.environ:
+        send(sock, "o", os.environ["FAKE_WORDS"].encode())
+        os.write(2, os.environ["FAKE_WORDS"].encode())
     if start == "die":
         os._exit(1)
     elif start == "wrong_pid":
@@ -97,8 +104,10 @@ def kernel(request: dict[str, Any], fds: list[int]) -> None:
         "raw": sock.sendall,
         "event": lambda value: send_json(sock, "m", value),
         "ask": lambda: ask(sock),
+        "next_cell": lambda: receive(sock),
         "threading": threading,
         "os": os,
+        "group": group,
         "seeds": 0,
     }
     sys.stdout, sys.stderr = Out(sock, "o"), Out(sock, "e")  # type: ignore[assignment]
