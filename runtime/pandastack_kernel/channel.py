@@ -122,9 +122,7 @@ class Channel:
         if self.forked:
             _event_in_child(value)
             return
-        frame = frames.encode_json(kind, value)
-        if body:
-            frame = b"".join((*frames.encode_body(body), frame))
+        frame = frames.encode_event(kind, value, body)
         if self._sock is not None:
             self._locked(None, frame, flush_c=True, pump=not last)
 

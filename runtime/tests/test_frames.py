@@ -94,3 +94,23 @@ def test_a_result_too_large_names_what_it_left_out(monkeypatch: pytest.MonkeyPat
 def test_escape() -> None:
     assert tracebacks.escape("é\x1b[31m\r\n\tok\x00\x9b\ud800") == "é\\x1b[31m\\r\n\tok\\x00\\x9b\\ud800"
     assert tracebacks.escape("\x1b[0m\x07", keep_esc=True) == "\x1b[0m\\x07"
+
+
+def test_an_error_is_cut_to_what_the_agent_takes() -> None:
+    for unit in ("x", "\x1b", "\x00", "\u2028", "\ud800", "𝄞", '"'):
+        text = unit * (33 << 20)
+        event = tracebacks.error_event(text, text, text, None, ansi=True)
+        assert len(frames.encode_event(frames.EVENT, event)) < frames.EVENT_FRAME_BYTES
+        for key in ("name", "value", "traceback"):
+            assert f"\n[... {32 << 20} characters left out ...]\n" in event[key]
+    assert tracebacks.error_event("E", "x" * 1000, "y", None)["value"] == "x" * 1000
+
+
+def test_an_event_too_large_says_so_instead() -> None:
+    event = {"type": "result", "data": {}, "metadata": {"note": "x" * frames.EVENT_FRAME_BYTES}}
+    frame = frames.encode_event(frames.EVENT, event, [b"bytes of a value"])
+    size = len(frames.encode_json(frames.EVENT, event)) - frames.HEADER_BYTES
+    assert frame == frames.encode_json(frames.EVENT, {"type": "dropped", "bytes": size})
+    event["metadata"] = {"note": "x" * (frames.EVENT_FRAME_BYTES - 1000)}
+    frame = frames.encode_event(frames.EVENT, event, [b"bytes"])
+    assert frame == frames.encode(frames.BODY, b"bytes") + frames.encode_json(frames.EVENT, event)
