@@ -15,8 +15,9 @@ from typing import Any
 _HEADER = struct.Struct("<IB")
 
 HEADER_BYTES = _HEADER.size
-MAX_REQUEST_BYTES = 16 << 20
-"""Largest payload that the agent may send to a kernel or to the zygote."""
+MAX_REQUEST_BYTES = 6 * ((16 << 20) + (256 << 10)) + 4096
+"""Largest payload that the agent may send to a kernel or to the zygote, its TX_BYTES: 16 MiB of code and 256 KiB of
+environment, each byte an escape such as ``\\u0001`` at worst, and what is around them."""
 BODY_FRAME_BYTES = 8 << 20
 """Largest payload of a body frame."""
 EVENT_FRAME_BYTES = 31 << 20

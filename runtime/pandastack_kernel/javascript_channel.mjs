@@ -18,7 +18,8 @@ const TEXT_BYTES = 64 << 10;
 const BODY_BYTES = 8 << 20;
 /** As frames.py: what is more, the agent would take for nonsense and end the kernel. */
 const EVENT_BYTES = 31 << 20;
-const MAX_REQUEST_BYTES = 16 << 20;
+/** As frames.py: a cell of 16 MiB and 256 KiB of environment, each byte an escape at worst. */
+const MAX_REQUEST_BYTES = 6 * ((16 << 20) + (256 << 10)) + 4096;
 /** From here on a value is not worth escaping and parsing as JSON. */
 const DETACH_CHARS = 16 << 10;
 const RETRY_MS = 1;

@@ -673,3 +673,8 @@ def test_reseed(bash: KernelClient) -> None:
     bash.control.sendall(frames.encode(frames.RESEED))
     assert recv_frame(bash.control) == (frames.RESEEDED, b"{}")
     assert out(bash, "echo on") == "on\n"
+
+
+def test_a_cell_that_json_makes_larger(bash: KernelClient) -> None:
+    size = 3 << 20
+    assert out(bash, f"x='{chr(1) * size}'; echo ${{#x}}") == f"{size}\n"

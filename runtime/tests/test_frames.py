@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,22 @@ def test_decoder_takes_any_split() -> None:
 def test_decoder_refuses_what_is_too_large_before_it_comes() -> None:
     decoder = frames.Decoder(max_bytes=10)
     decoder.feed(b"\x0b\x00\x00\x00o")
+    with pytest.raises(frames.FrameError):
+        decoder.next()
+
+
+def test_decoder_takes_all_that_the_agent_sends() -> None:
+    limits = (Path(__file__).parents[2] / "src/base/limits.h").read_text()
+    code_mib, open_kib = (
+        int(re.findall(rf"#define {name} \w+\((\d+)\)", limits)[0])
+        for name in ("LIMIT_CODE_BYTES", "LIMIT_OPEN_BYTES")
+    )
+    request = {"code": "\x01" * (code_mib << 20), "env": {"A": "\x01" * ((open_kib << 10) - 100)}}
+    frame = frames.encode_json(frames.RUN, request)
+    decoder = frames.Decoder()
+    decoder.feed(frame)
+    assert decoder.next() == (frames.RUN, frame[frames.HEADER_BYTES :])
+    decoder.feed((frames.MAX_REQUEST_BYTES + 1).to_bytes(4, "little") + frames.RUN)
     with pytest.raises(frames.FrameError):
         decoder.next()
 

@@ -719,3 +719,9 @@ def test_a_result_that_is_too_large_is_dropped_and_says_so(kernel: KernelClient,
     assert [event["type"] for event in answer.events] == ["dropped"]
     assert answer.events[0]["bytes"] > 32 << 20
     assert answer.stdout == "after\n"
+
+
+def test_a_cell_that_json_makes_larger(kernel: KernelClient) -> None:
+    size = 3 << 20
+    assert kernel.ok(f"var x = 1; '{chr(1) * size}'.length").text == str(size)
+    assert kernel.ok("x").text == "1"
