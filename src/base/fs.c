@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <linux/fs.h>
 #include <stdbool.h>
@@ -296,41 +295,124 @@ int fs_sync_tree(const char *path, struct err *err)
 	return r < 0 ? err_set_errno(err, r, "can't sync %s", path) : 0;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+/* Folders within each other that are gone through by recursion: who made them may mean no good. */
+enum { DEPTH_MAX = 32 };
+
+static bool is_dots(const char *name)
 {
-	return remove(path) < 0 && errno != ENOENT ? -1 : 0;
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* To a name in the top folder that nobody has. */
+static int move_to_top(int top_fd, int dir_fd, const char *name)
+{
+	char other[32];
+
+	for (unsigned int i = 0; i < UINT_MAX; i++) {
+		(void)snprintf(other, sizeof(other), "deeper-%u", i);
+		if (renameat2(dir_fd, name, top_fd, other, RENAME_NOREPLACE) == 0)
+			return 0;
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EEXIST;
+}
+
+static int remove_below(int top_fd, int dir_fd, unsigned int depth, bool *again);
+
+static int remove_entry(int top_fd, int dir_fd, const char *name, unsigned int depth, bool *again)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR)
+		return -errno;
+	if (depth == DEPTH_MAX) {
+		*again = true;
+		return move_to_top(top_fd, dir_fd, name);
+	}
+	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = remove_below(top_fd, fd, depth + 1, again);
+	return r == 0 && unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : r;
+}
+
+/* All that is in the folder; `again`: what lay too deep is in the top folder now. */
+static int remove_below(int top_fd, int dir_fd, unsigned int depth, bool *again)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!dir) {
+		r = -errno;
+		cleanup_close(&fd);
+		return r;
+	}
+	while (r == 0 && (e = readdir(dir))) {
+		if (!is_dots(e->d_name))
+			r = remove_entry(top_fd, dir_fd, e->d_name, depth, again);
+	}
+	(void)closedir(dir);
+	return r;
 }
 
 int fs_remove_tree(const char *path, struct err *err)
 {
-	if (nftw(path, remove_entry, 32, FTW_DEPTH | FTW_PHYS) < 0 && errno != ENOENT)
-		return err_set_errno(err, -errno, "can't remove %s", path);
-	return 0;
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool again = fd >= 0;
+	int r = 0;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0) /* a file, or a link */
+		r = unlink(path) < 0 ? -errno : 0;
+	while (r == 0 && again) {
+		again = false;
+		r = remove_below(fd, fd, 0, &again);
+	}
+	if (r == 0 && fd >= 0 && rmdir(path) < 0 && errno != ENOENT)
+		r = -errno;
+	return r < 0 ? err_set_errno(err, r, "can't remove %s", path) : 0;
 }
 
-static _Thread_local uint64_t usage_sum; /* nftw() has no argument for its caller */
-
-static int add_usage(const char *path, const struct stat *st, int type, struct FTW *ftw)
+/* What can't be seen, or lies too deep, counts nothing. */
+static uint64_t usage_of(int dir_fd, const char *name, bool own, unsigned int depth)
 {
-	usage_sum += (uint64_t)st->st_blocks * 512;
-	return 0;
-}
+	uint64_t sum = 0;
+	struct stat st;
+	const struct dirent *e;
+	DIR *dir;
+	int fd;
 
-static int add_own_usage(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	return S_ISREG(st->st_mode) && st->st_nlink > 1 ? 0 : add_usage(path, st, type, ftw);
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (!own || !S_ISREG(st.st_mode) || st.st_nlink <= 1)
+		sum = (uint64_t)st.st_blocks * 512;
+	if (!S_ISDIR(st.st_mode) || depth == DEPTH_MAX)
+		return sum;
+	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir)
+		cleanup_close(&fd);
+	while (dir && (e = readdir(dir))) {
+		if (!is_dots(e->d_name))
+			sum += usage_of(dirfd(dir), e->d_name, own, depth + 1);
+	}
+	if (dir)
+		(void)closedir(dir);
+	return sum;
 }
 
 uint64_t fs_own_usage(const char *path)
 {
-	usage_sum = 0;
-	(void)nftw(path, add_own_usage, 32, FTW_PHYS); /* what can't be seen counts nothing */
-	return usage_sum;
+	return usage_of(AT_FDCWD, path, true, 0);
 }
 
 uint64_t fs_disk_usage(const char *path)
 {
-	usage_sum = 0;
-	(void)nftw(path, add_usage, 32, FTW_PHYS); /* what can't be seen counts nothing */
-	return usage_sum;
+	return usage_of(AT_FDCWD, path, false, 0);
 }

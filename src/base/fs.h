@@ -45,10 +45,10 @@ int fs_sync_dir(const char *path, struct err *err);
 /* Brings the files of a folder, and the folder itself, to the disk. */
 int fs_sync_tree(const char *path, struct err *err);
 
-/* Removes a file or a folder with all in it; follows no links; 0 when it is not there. */
+/* Removes a file or a folder with all in it, however deep; follows no links; 0 when it is not there. */
 int fs_remove_tree(const char *path, struct err *err);
 
-/* Bytes that a folder takes on the disk. */
+/* Bytes that a file or a folder takes on the disk; 32 levels of it are counted. */
 uint64_t fs_disk_usage(const char *path);
 /* The same, less files that have another name, too: what its removal gives back. */
 uint64_t fs_own_usage(const char *path);

@@ -220,7 +220,7 @@ static int give_same(struct sandbox *same, struct sandbox **ret, struct err *err
 
 	sandbox_wait_created(same);
 	state = sandbox_state_of(same);
-	if (state != SANDBOX_RUNNING && state != SANDBOX_FAILED) {
+	if (state == SANDBOX_STOPPING || state == SANDBOX_DELETED) {
 		sandbox_unref(same);
 		return err_set(err, ERR_CONFLICT, -EALREADY,
 			"the create with the same Idempotency-Key failed; use a new key");
@@ -304,10 +304,10 @@ static int create_from(struct core *core, const struct sandbox_spec *spec,
 {
 	_cleanup_sandbox_ struct sandbox *sb =
 		sandbox_new(core, core->data_dir, source->t, spec, &core->engine);
-	struct sandbox *same;
+	struct sandbox *same = NULL;
 	int r = core_launch(core, sb, source, &same, err);
 
-	if (r == -EEXIST)
+	if (same)
 		return give_same(same, ret, err);
 	if (r == 0)
 		*ret = steal_ptr(&sb);
@@ -611,16 +611,21 @@ static int let_go(struct sandbox *sb, void *user)
 	return 0;
 }
 
-/* What is hibernated, or persistent and so can be, is there for the next daemon; all else ends. */
+/* What is hibernated, or persistent and so made to be, is there for the next daemon; all else ends. */
 static int end_one(struct sandbox *sb, void *user)
 {
 	struct core *core = user;
-	bool stays = sandbox_state_of(sb) == SANDBOX_HIBERNATED;
+	bool persistent = atomic_load(&sb->persistent);
+	struct err err;
 
-	if (atomic_load(&sb->persistent) && core_hibernate(core, sb, NULL) == 0)
-		stays = true;
-	if (stays)
+	if (sandbox_state_of(sb) == SANDBOX_HIBERNATED ||
+		(persistent && core_hibernate(core, sb, &err) == 0))
 		return let_go(sb, core);
+	if (persistent && sandbox_has_machine(sandbox_state_of(sb))) {
+		log_warn("can't hibernate a sandbox: its machine runs on, for the next daemon",
+			LOG_STR("sandbox", sb->id), LOG_STR("error", err_msg(&err)));
+		return let_go(sb, core);
+	}
 	(void)core_delete(core, sb, NULL); /* always ends with it gone */
 	return 0;
 }

@@ -44,11 +44,6 @@ static bool is_busy(struct sandbox *sb)
 	return false;
 }
 
-static bool has_machine(enum sandbox_state state)
-{
-	return state == SANDBOX_RUNNING || state == SANDBOX_PAUSED;
-}
-
 /* Returns when to look at it again. */
 static int64_t see_to_end(struct core *core, struct sandbox *sb)
 {
@@ -56,9 +51,9 @@ static int64_t see_to_end(struct core *core, struct sandbox *sb)
 	int64_t next = INT64_MAX, expires;
 
 	/* The change of its state that ends this wakes us. */
-	if (!has_machine(state) && state != SANDBOX_FAILED && state != SANDBOX_HIBERNATED)
+	if (!sandbox_has_machine(state) && state != SANDBOX_FAILED && state != SANDBOX_HIBERNATED)
 		return next;
-	if (has_machine(state))
+	if (sandbox_has_machine(state))
 		next = MIN(sandbox_check_end(sb, core->ops), sandbox_check_network(sb));
 	if (atomic_load(&sb->users) > 0)
 		sandbox_touch(sb);
@@ -77,7 +72,7 @@ static int64_t see_to_idle(struct core *core, struct sandbox *sb)
 	int64_t idle;
 	struct err err;
 
-	if (!has_machine(sandbox_state_of(sb)))
+	if (!sandbox_has_machine(sandbox_state_of(sb)))
 		return INT64_MAX;
 	if (atomic_load(&sb->users) > 0)
 		sandbox_touch(sb);

@@ -39,7 +39,7 @@ static int pause_it(struct core *core, struct sandbox *sb, struct err *err)
 		r = core_note_state(core, sb, SANDBOX_PAUSED, err);
 	/* An error means that nothing has changed. */
 	if (r < 0 && sandbox_state_of(sb) == SANDBOX_PAUSED)
-		(void)sandbox_unpause(sb, core->ops, NULL);
+		sandbox_put_back(sb, core->ops);
 	if (r < 0)
 		return r;
 	log_info("sandbox paused", LOG_STR("sandbox", sb->id));
@@ -143,6 +143,7 @@ int core_set_lifecycle(struct core *core, struct sandbox *sb, const struct lifec
 	bool persistent;
 	int r;
 
+	sandbox_wait_created(sb);
 	pthread_mutex_lock(&sb->op);
 	ttl = change->ttl_seconds ? *change->ttl_seconds : atomic_load(&sb->ttl_seconds);
 	idle = change->idle_seconds ? *change->idle_seconds : atomic_load(&sb->idle_seconds);

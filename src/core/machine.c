@@ -95,16 +95,18 @@ static int attach_link(struct sandbox *sb, struct link_hub *hub, struct link *li
 
 	if (r < 0)
 		return r;
-	atomic_store(&sb->broken_ms, 0);
-	link_on_dead(link, on_broken, sb);
 	pthread_mutex_lock(&sb->lock);
 	old = sb->link;
 	sb->link = link;
 	pthread_mutex_unlock(&sb->lock);
-	if (old)
+	if (old) {
+		link_on_dead(old, NULL, NULL);
 		link_fail(old,
 			"the machine stood still, and with this engine that ends what was under way");
+	}
 	link_unref(old);
+	atomic_store(&sb->broken_ms, 0);
+	link_on_dead(link, on_broken, sb);
 	return 0;
 }
 
@@ -126,7 +128,7 @@ static int let_go_on(struct sandbox *sb, const struct engine_ops *ops, struct er
 	return r == 0 ? attach_link(sb, sb->core->hub, NULL, false, err) : r;
 }
 
-/* One that is to run and can't be let go on: it would stand still, and be called running. */
+/* One that can't be let go on, or not be stopped again: it would not be what it is called. */
 static void give_up(struct sandbox *sb, const struct err *err)
 {
 	char why[sizeof(sb->broken_why)];
@@ -445,6 +447,16 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
 	return r;
 }
 
+/* It may go on although its engine has said that it does not: what is called paused is captured as it is. */
+static void stop_again(struct sandbox *sb, const struct engine_ops *ops)
+{
+	struct err why;
+
+	leave_link(sb, ops);
+	if (ops->pause(sb->vm, &why) < 0)
+		give_up(sb, &why);
+}
+
 int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err *err)
 {
 	int r;
@@ -453,14 +465,15 @@ int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err
 	r = sb->vm ? explain(sb, let_go_on(sb, ops, err), err) : err_no_machine(err);
 	if (r == 0)
 		(void)sandbox_set_state(sb, SANDBOX_RUNNING); /* or FAILED meanwhile */
+	else if (sb->vm)
+		stop_again(sb, ops);
 	pthread_mutex_unlock(&sb->teardown);
 	if (r == 0)
 		go_on(sb);
 	return r;
 }
 
-/* What was to stop a machine that runs has failed, and has stopped it or not: it runs again, or is over. */
-static void put_back(struct sandbox *sb, const struct engine_ops *ops)
+void sandbox_put_back(struct sandbox *sb, const struct engine_ops *ops)
 {
 	struct err why;
 
@@ -482,7 +495,7 @@ int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *
 		(void)sandbox_set_state(sb, SANDBOX_PAUSED); /* or FAILED meanwhile */
 	pthread_mutex_unlock(&sb->teardown);
 	if (r < 0)
-		put_back(sb, ops);
+		sandbox_put_back(sb, ops);
 	return r;
 }
 
@@ -521,7 +534,7 @@ int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct e
 		if (before == SANDBOX_PAUSED)
 			(void)sandbox_set_state(sb, before);
 		else
-			put_back(sb, ops);
+			sandbox_put_back(sb, ops);
 		return r;
 	}
 	sandbox_detach(sb, false, "it was hibernated");
@@ -588,9 +601,10 @@ int sandbox_adopt(struct sandbox *sb, struct link_hub *hub, const struct engine_
 		r = ops->unpause(vm, err);
 	if (r == 0)
 		r = set_clock(sb, sb->link, ADOPT_TIMEOUT_MS, err);
-	if (r == 0 && sb->registered == SANDBOX_PAUSED)
-		r = ops->pause(vm, err);
-	return r;
+	if (r < 0 || sb->registered != SANDBOX_PAUSED)
+		return r;
+	leave_link(sb, ops);
+	return ops->pause(vm, err);
 }
 
 void sandbox_detach(struct sandbox *sb, bool keep, const char *why)
@@ -623,12 +637,13 @@ void sandbox_detach(struct sandbox *sb, bool keep, const char *why)
 
 int64_t sandbox_check_end(struct sandbox *sb, const struct engine_ops *ops)
 {
-	int64_t broken_ms = atomic_load(&sb->broken_ms), look_ms = INT64_MAX;
+	int64_t broken_ms, look_ms = INT64_MAX;
 	char why[256];
 	bool over = false;
 
 	if (pthread_mutex_trylock(&sb->teardown) != 0)
 		return clock_mono_ms() + BUSY_LOOK_MS;
+	broken_ms = atomic_load(&sb->broken_ms);
 	if (sb->vm && atomic_load(&sb->ended)) {
 		explain_end(sb, ops, why, sizeof(why));
 		over = true;

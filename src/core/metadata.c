@@ -59,6 +59,7 @@ int core_set_metadata(struct core *core, struct sandbox *sb, const char *key, co
 {
 	int r;
 
+	sandbox_wait_created(sb);
 	pthread_mutex_lock(&sb->op);
 	r = change(core, sb, key, value, err);
 	pthread_mutex_unlock(&sb->op);

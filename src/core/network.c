@@ -225,6 +225,7 @@ int core_set_network(struct core *core, struct sandbox *sb, const json_t *change
 	struct err why;
 	int r, told = 0;
 
+	sandbox_wait_created(sb);
 	pthread_mutex_lock(&sb->op);
 	before = copy_policy(sb);
 	policy = json_deep_copy(before);
@@ -238,9 +239,12 @@ int core_set_network(struct core *core, struct sandbox *sb, const json_t *change
 		put_policy(sb, json_incref(policy));
 		pthread_mutex_lock(&sb->teardown);
 		r = apply(sb, err);
-		/* A helper that does not take its policy must not go on with the old one. */
-		if (r < 0)
+		/* A helper that does not take its policy must not go on with the old one: the keeper starts another. */
+		if (r < 0) {
 			sandbox_end_network(sb, false);
+			atomic_store(&sb->offline, true);
+			core_wake_keeper(core);
+		}
 		pthread_mutex_unlock(&sb->teardown);
 		if (r == 0 &&
 			(egress_is_open(before) != egress_is_open(policy) ||

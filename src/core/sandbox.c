@@ -446,7 +446,7 @@ int sandbox_explain(struct sandbox *sb, struct err *err)
 	pthread_mutex_unlock(&sb->lock);
 	/* The link is broken, yet the machine runs: it is of no use to anybody. */
 	if (r == ETIMEDOUT)
-		(void)sandbox_fail(sb, err_msg(err));
+		(void)sandbox_fail(sb, sb->broken_why);
 	pthread_mutex_lock(&sb->lock);
 	goes_on = !sb->failure && sb->state != SANDBOX_STOPPING && sb->state != SANDBOX_DELETED;
 	(void)snprintf(why, sizeof(why), "%s", sb->failure ? sb->failure : "it was deleted");

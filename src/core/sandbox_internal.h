@@ -122,6 +122,8 @@ int sandbox_capture(struct sandbox *sb, const struct engine_ops *ops,
 	const struct capture_spec *spec, struct capture_stats *ret, struct err *err);
 int sandbox_pause(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
 int sandbox_unpause(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
+/* What was to stop a machine that runs has failed, and has stopped it or not: it runs again, or is over. */
+void sandbox_put_back(struct sandbox *sb, const struct engine_ops *ops);
 /* To `hibernated` in its folder, and back. */
 int sandbox_hibernate(struct sandbox *sb, const struct engine_ops *ops, struct err *err);
 int sandbox_wake(struct sandbox *sb, struct link_hub *hub, const struct engine_ops *ops,

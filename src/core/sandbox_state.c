@@ -51,6 +51,11 @@ int sandbox_state_from_name(const char *name, enum sandbox_state *ret)
 	return -EINVAL;
 }
 
+bool sandbox_has_machine(enum sandbox_state s)
+{
+	return s == SANDBOX_RUNNING || s == SANDBOX_PAUSED;
+}
+
 bool sandbox_state_may(enum sandbox_state from, enum sandbox_state to)
 {
 	return followers[from] & (1u << to);

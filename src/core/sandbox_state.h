@@ -44,3 +44,6 @@ const char *sandbox_state_name(enum sandbox_state s);
 int sandbox_state_from_name(const char *name, enum sandbox_state *ret);
 
 bool sandbox_state_may(enum sandbox_state from, enum sandbox_state to);
+
+/* Whether a machine is there, which runs or stands still, and nobody is about to change that. */
+bool sandbox_has_machine(enum sandbox_state s);

@@ -382,11 +382,6 @@ static int fc_load(struct vm *vm, const struct vm_spec *spec, struct err *err)
 
 /* ---- standing still ---- */
 
-static int fc_pause(struct vm *vm, struct err *err)
-{
-	return call(vm, "PATCH", "/vm", json_pack("{s:s}", "state", "Paused"), err);
-}
-
 /* Its devices are written first, and the memory can't be: see above. */
 static int save(struct vm *vm, const char *devices, const char *memory, struct err *err)
 {
@@ -411,6 +406,15 @@ static int is_paused(struct vm *vm, struct err *err)
 			  : err_set(err, ERR_ENGINE, -EPROTO, "Firecracker does not say its state");
 	json_decref(answer);
 	return r;
+}
+
+static int fc_pause(struct vm *vm, struct err *err)
+{
+	int r = is_paused(vm, err);
+
+	if (r != 0)
+		return MIN(r, 0);
+	return call(vm, "PATCH", "/vm", json_pack("{s:s}", "state", "Paused"), err);
 }
 
 /* Nothing is asked of one that runs: it would deliver nothing more to the guest. */
@@ -452,14 +456,17 @@ static int take_devices(struct vm *vm, const char *path, struct err *err)
 static int fc_save_devices(struct vm *vm, const char *path, struct err *err)
 {
 	const char *memory = fc_of(vm)->memory_path;
-	int r = save(vm, "run/devices", memory ? memory : "/dev/null", err);
+	struct err why;
+	int r = save(vm, "run/devices", memory ? memory : "/dev/null", &why);
 
 	if (!memory && r == 0)
 		return err_set(err, ERR_ENGINE, -EPROTO,
 			"Firecracker saved no memory and did not say so");
 	/* The failure that is wanted: the devices are there. */
-	if (!memory && r == -EREMOTEIO && strstr(err_msg(err), "emory"))
+	if (!memory && r == -EREMOTEIO && strstr(err_msg(&why), "emory"))
 		r = 0;
+	if (r < 0 && err)
+		*err = why;
 	return r < 0 ? r : take_devices(vm, path, err);
 }
 

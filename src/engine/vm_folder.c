@@ -57,14 +57,14 @@ static int read_vm_json(struct vm *vm, uint64_t *ret_started, struct err *err)
 	r = json_unpack(json, "{s:s, s:s, s:I, s:I}", "engine", &engine, "accel", &accel, "pid",
 		&pid, "started", &started);
 	if (r == 0 && strcmp(engine, vm->ops->name) != 0)
-		r = err_set(err, ERR_ENGINE, -ESRCH, "its machine is one of the engine %.32s",
+		r = err_set(err, ERR_ENGINE, -EXDEV, "its machine is one of the engine %.32s",
 			engine);
 	else if (r == 0 && pid > 1 && pid <= INT32_MAX)
 		r = accel_from_name(accel, &vm->accel);
 	else
 		r = -EPROTO;
 	json_decref(json);
-	if (r == -ESRCH)
+	if (r == -EXDEV)
 		return r;
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, r, "%s is damaged", path);

@@ -127,9 +127,9 @@ static int build(const struct options *o, struct walls *w, struct err *err)
 
 	if (r == 0)
 		r = walls_enter(err);
-	/* An ordinary user of a host that has no namespaces for them. */
-	if (r == -EPERM && !o->card)
-		return 0;
+	/* An ordinary user of a host that has no namespaces for them has no walls. */
+	if (r == -EPERM && !o->card && geteuid() != 0)
+		return ids_take(&ids, err);
 	if (r == 0 && o->card && (r = card_make(ids.uid, err)) < 0 && !o->check)
 		(void)err_wrap(err, "no network card for the machine");
 	if (r == 0 && !o->check)

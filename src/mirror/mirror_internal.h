@@ -42,6 +42,7 @@ struct item {
 	const char *key;     /* in the cache: mostly the URL; NULL: it is not kept */
 	const char *project; /* whose page it is, where it is one of Python's */
 	int fd;              /* owned; it, or -1 */
+	bool anew;           /* asked for past what is kept, which it replaces */
 };
 
 void mirror_item_done(struct item *it);

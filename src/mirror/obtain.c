@@ -187,7 +187,7 @@ int mirror_obtain(struct request *rq, struct item *it, int64_t max_age_s)
 	cleanup_close(&it->fd);
 	it->fd = cache_get(m->cache, it->key, lasts, &st);
 	/* Whoever was before us has just tried: what there is now is as good as it gets. */
-	if (it->fd >= 0 && (lasts || waited || is_fresh(&st, max_age_s)))
+	if (it->fd >= 0 && !it->anew && (lasts || waited || is_fresh(&st, max_age_s)))
 		r = 0;
 	else
 		r = download(rq, it);

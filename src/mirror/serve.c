@@ -232,6 +232,15 @@ static bool is_lasting(const char *url, struct digest *ret)
 	return strstr(url, "/pool/") || (dot && strcmp(dot, ".deb") == 0);
 }
 
+/* Nothing but apt itself knows whether a file that has no hash in its name is right. */
+static bool is_wanted_anew(const struct request *rq)
+{
+	const char *value = MHD_lookup_connection_value(rq->conn, MHD_HEADER_KIND,
+		MHD_HTTP_HEADER_CACHE_CONTROL);
+
+	return value && strcasestr(value, "no-cache");
+}
+
 static enum MHD_Result serve_apt(struct request *rq)
 {
 	const struct source *s = NULL;
@@ -248,6 +257,7 @@ static enum MHD_Result serve_apt(struct request *rq)
 		since = MHD_lookup_connection_value(rq->conn, MHD_HEADER_KIND, "If-Modified-Since");
 		it.fetch.since_s = since ? curl_getdate(since, NULL) : 0;
 	}
+	it.anew = is_wanted_anew(rq);
 	r = mirror_obtain(rq, &it, 0);
 	if (r == 0 || r == -ENOENT || it.fetch.redirect)
 		return reply_item(rq, &it, r);

@@ -290,6 +290,45 @@ def test_the_daemon_dies_and_the_machine_runs_on(tmp_path: Path, make_daemon: Ma
     second.check_clean()
 
 
+def test_a_paused_one_outlives_the_daemon(tmp_path: Path, make_daemon: MakeDaemon) -> None:
+    first = make_daemon(tmp_path / "data").wait_ready()
+    s = first.api.create("platform")
+    kernel = s.session()
+    kernel.ok("x = 5")
+    s.pause()
+    first.kill()
+    second = make_daemon(tmp_path / "data").wait_ready()
+    again = second.api.sandbox(s.id)
+    assert again.status() == "paused"
+    again.resume()
+    # Longer than the daemon takes to give a machine up whose link is broken.
+    assert again.same(kernel).text("import time; time.sleep(1.5); x") == "5"
+    assert again.status() == "running"
+    again.delete()
+    second.stop()
+    second.check_clean()
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["running", "paused"])
+def test_a_persistent_one_outlives_the_daemon(tmp_path: Path, make_daemon: MakeDaemon, paused: bool) -> None:
+    """It is hibernated at the end of the daemon, and wakes in the next one's time; others are gone."""
+    first = make_daemon(tmp_path / "data").wait_ready()
+    first.api.create("platform")
+    s = first.api.create("platform", persistent=True)
+    kernel = s.session()
+    kernel.ok("x = 5")
+    if paused:
+        s.pause()
+    assert first.stop() == 0
+    second = make_daemon(tmp_path / "data").wait_ready()
+    assert [(one["id"], one["status"]) for one in second.api.list()] == [(s.id, "hibernated")]
+    again = second.api.sandbox(s.id)
+    assert again.same(kernel).text("x") == "5"
+    again.delete()
+    second.stop()
+    second.check_clean()
+
+
 def test_the_machine_dies(api: Api, daemon: Daemon) -> None:
     """Its end is noticed, with what ended it."""
     s = api.create("platform")

@@ -165,8 +165,25 @@ def test_resume(lab: Lab, kept: tuple[Sandbox, Session], fault: str) -> None:
         lab.refused("POST", f"{s.path}/resume")
     assert s.status() == "paused"
     lab.check()
+    # It does stand still: what it prints goes on from where it stood.
+    snapshot = s.snapshot()
+    copy = lab.api.restore(snapshot["id"])
+    as_ever(copy, copy.same(kernel))
+    copy.delete()
+    lab.api.call("DELETE", f"/v1/snapshots/{snapshot['id']}", want=204)
     s.resume()
     as_ever(s, kernel)
+
+
+@pytest.mark.parametrize("fault", ["fail", "late"])
+def test_resume_and_not_be_stopped_again(lab: Lab, fault: str) -> None:
+    """Nobody knows whether it runs: it has failed."""
+    s, _ = lab.new()
+    s.pause()
+    with lab.when(unpause="late", pause=fault):
+        lab.refused("POST", f"{s.path}/resume")
+    failed(s, "let go on")
+    lab.check()
 
 
 @pytest.mark.parametrize("fault", ["fail", "late"])
@@ -284,6 +301,26 @@ def test_a_new_daemon(
     assert not second.vms()
     second.api.create("platform").delete()
     lab.check()
+    second.stop()
+    second.check_clean()
+
+
+@pytest.mark.parametrize("operation", CAPTURE)
+def test_the_daemon_ends(fake: Path, tmp_path: Path, make_daemon: MakeDaemon, operation: str) -> None:
+    """A persistent sandbox that can't be hibernated then is not lost: the next daemon has it."""
+    faults = Faults(tmp_path / "faults")
+    args = ["--prespawn=0"]
+    first = make_daemon(tmp_path / "data", program=fake, args=args, env=faults.env).wait_ready()
+    s = first.api.create("platform", persistent=True)
+    kernel = s.session()
+    kernel.ok("n = 0")
+    with faults.when(**{operation: "late"}):
+        assert first.stop() == 0
+    assert operation in first.wait_log("can't hibernate a sandbox: its machine runs on, for the next daemon")["error"]
+    second = make_daemon(tmp_path / "data", program=fake, args=args, env=faults.env).wait_ready()
+    again = second.api.sandbox(s.id)
+    as_ever(again, again.same(kernel))
+    again.delete()
     second.stop()
     second.check_clean()
 

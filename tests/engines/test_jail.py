@@ -209,8 +209,21 @@ def test_where_there_are_no_namespaces(users_place: Path) -> None:
     user = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
     done = jail(users_place, "--card", "--check", wrapper=[*user, *none])
     assert (done.returncode, "no namespaces" in done.stdout) == (1, True), done
-    done = jail(users_place, "/bin/cat", "/etc/hostname", wrapper=[*user, *none])
-    assert (done.returncode, done.stdout) == (0, Path("/etc/hostname").read_text())
+    done = jail(
+        users_place, "/bin/cat", "/etc/hostname", "/proc/self/status", "/proc/self/limits", wrapper=[*user, *none]
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith(Path("/etc/hostname").read_text())
+    assert "NoNewPrivs:\t1" in done.stdout
+    assert "Max core file size        0 " in done.stdout
+
+
+def test_of_root_without_the_power(place: Path) -> None:
+    """As in a container: not outside of a jail as root."""
+    needs()
+    done = jail(place, "/bin/true", wrapper=["setpriv", "--bounding-set=-sys_admin"])
+    assert done.returncode == 126
+    assert "allows no namespaces" in done.stderr
 
 
 @pytest.mark.parametrize(

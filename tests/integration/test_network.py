@@ -11,8 +11,10 @@ import contextlib
 import hashlib
 import os
 import select
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 import pytest
 
 from harness import Api, Daemon, Sandbox, Session
+from harness.daemon import has_fault_points
 
 BODY = os.urandom(8 << 20)
 
@@ -312,6 +315,55 @@ for _ in range(200):
         assert select.select([end], [], [], 60)[0]
     finally:
         os.close(end)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: helpers hide their descriptors")
+def test_a_helper_that_does_not_take_its_policy(open_daemon: Daemon, server: Server, own_address: str) -> None:
+    """It is said, and another one has that policy."""
+    s = open_daemon.api.create("code-interpreter")
+    there = (own_address, server.port)
+    assert tries(s, there) == ["reached"]
+    (helper,) = helpers_of(s.metrics()["pid"])
+    os.kill(helper, signal.SIGSTOP)
+    s.api.refused("PATCH", f"{s.path}/network", 500, "engine.failed", json={"bytes_per_second": 1 << 30})
+    assert s.api.call("GET", f"{s.path}/network")["bytes_per_second"] == 1 << 30
+    until = (
+        "import socket\nwhile True:\n  try:\n    socket.create_connection({!r}, 60); break\n  except OSError: pass"
+    )
+    s.session().ok(until.format(there))
+    s.delete()
+
+
+def test_of_one_that_is_being_created(make_daemon: Callable[..., Daemon], tmp_path: Path) -> None:
+    """Who changes it waits until it is there: the change lasts, and it has one helper."""
+    if not has_fault_points():
+        pytest.skip("the program was built without -Dfaults=true")
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    first = make_daemon(env={"PANDASTACK_FAULT": f"boot.folder={held}"}).wait_ready()
+    api = first.api
+    with ThreadPoolExecutor(4) as pool:
+        made = pool.submit(api.create)
+        with held.open("wb"):
+            held.unlink()
+            (path,) = (f"/v1/sandboxes/{one}" for one in api.ids())
+            changes = [
+                pool.submit(api.call, "PATCH", f"{path}/network", json={"bytes_per_second": 4096}),
+                pool.submit(api.call, "PATCH", f"{path}/lifecycle", json={"ttl_seconds": 777}),
+                pool.submit(api.request, "POST", f"{path}/ports", json={"port": 8000, "label": "v"}),
+            ]
+        s = made.result()
+        for change in changes:
+            change.result()
+    first.kill()
+    second = make_daemon(first.data_dir).wait_ready()
+    again = second.api.sandbox(s.id)
+    assert second.api.call("GET", f"{s.path}/network")["bytes_per_second"] == 4096
+    assert again.lifecycle()["ttl_seconds"] == 777
+    assert again.info()["metadata"] == {"port.8000": "v"}
+    again.delete()
+    second.stop()
+    second.check_clean()
 
 
 @pytest.mark.parametrize(

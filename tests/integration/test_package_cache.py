@@ -142,6 +142,12 @@ def test_apt(index: Index, serve: Callable[..., Daemon]) -> None:
             assert get(box, index.url + path, f"-x {MIRROR}:80").startswith("200")
             assert box.read("/tmp/out") == index.files[path][1]
     assert index.count(deb) == index.count(index.by_hash) == 1
+    # One that was wrong when it was kept is replaced when it is asked for anew.
+    kind, right = index.files[deb]
+    index.files[deb] = (kind, b"another")
+    for options, want in (("", right), ("-H 'Cache-Control: no-cache'", b"another"), ("", b"another")):
+        assert get(second, index.url + deb, f"-x {MIRROR}:80 {options}").startswith("200")
+        assert second.read("/tmp/out") == want
     # Indexes are passed on each time, and validated.
     assert index.count(release) == 2
     since = "-z 'Mon, 01 Jan 2024 00:00:00 GMT'"

@@ -152,6 +152,11 @@ def test_idempotency_key(api: Api, daemon: Daemon) -> None:
     first = at_once.pop()
     assert create() == first
     assert len(api.list(**{"metadata.k": headers["Idempotency-Key"]})) == 1
+    same = api.sandbox(first)
+    for stop, go_on in ((same.pause, same.resume), (same.hibernate, same.wake)):
+        stop()
+        assert create() == first  # whatever has become of it meanwhile
+        go_on()
     api.call("DELETE", f"/v1/sandboxes/{first}", want=204)
     second = create()
     assert second != first

@@ -202,6 +202,27 @@ static void test_remove_tree(void **state)
 	assert_int_equal(fs_remove_tree(tree, NULL), 0); /* gone is fine */
 }
 
+/* More levels than a path has room for, or a thread's stack. */
+static void test_remove_deep_tree(void **state)
+{
+	_cleanup_free_ char *tree = fs_join(*state, "tree");
+	int fd = open(*state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_int_equal(mkdirat(fd, "tree", 0700), 0);
+	for (int i = 0, next; i < 6000; i++) {
+		next = openat(fd, i == 0 ? "tree" : "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		assert_true(next >= 0);
+		(void)close(fd);
+		fd = next;
+		assert_int_equal(mkdirat(fd, "d", 0700), 0);
+		assert_int_equal(mkdirat(fd, "deeper-0", 0700), 0);
+	}
+	(void)close(fd);
+	assert_true(fs_disk_usage(tree) > 0);
+	assert_int_equal(fs_remove_tree(tree, NULL), 0);
+	assert_int_equal(count_entries(*state), 0);
+}
+
 /* A link is removed, not what it leads to. */
 static void test_remove_link(void **state)
 {
@@ -293,6 +314,7 @@ int main(int argc, char **argv)
 		scratch_test(test_clone_into),
 		scratch_test(test_clone_empty),
 		scratch_test(test_remove_tree),
+		scratch_test(test_remove_deep_tree),
 		scratch_test(test_remove_link),
 		scratch_test(test_disk_usage),
 		scratch_test(test_own_usage),
