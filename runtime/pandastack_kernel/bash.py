@@ -4,6 +4,7 @@
 Theory of operation. The shell is an ordinary non-interactive bash whose script is a pipe; ``bash_text`` has what is
 written there. Its descriptors 1 and 2 are the agent's pipes and 0 is /dev/null, so what a cell prints never passes
 through here. A cell becomes a file ``Cell[N]`` in a private directory, whose name bash then gives in its messages.
+The directory is in memory, so that the session goes on where the disk is full; if that is full too, cells fail.
 After the cell the shell writes a record to a second pipe.
 
 The shell's death (``exit``, a signal, ``exec``) is this process's own: see ``driver.end_like``.
@@ -11,6 +12,7 @@ The shell's death (``exit``, a signal, ``exec``) is this process's own: see ``dr
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -30,7 +32,11 @@ _STOP_AGAIN_S = 0.1
 _READ_BYTES = 64 << 10
 _MAX_RECEIVED_BYTES = 32 << 20
 _RANDOM_BITS = 30
+_NOT_RUN = 126
+"""The status of a cell that could not be run, as a shell has it."""
 _SHOWN_COMMAND_CHARS = 200
+_PARENTS = ("/run", "/tmp")
+"""Where the directory of cells may be: in memory first."""
 
 _MEANINGS = {
     126: "the command was found but cannot be executed",
@@ -72,7 +78,8 @@ class _Driver:
         self._record = re.compile(
             rf"{self._token} (?:ready|done (?P<status>\d+) (?P<words>[^\0]*))\0".encode(), re.DOTALL
         )
-        self._directory = tempfile.mkdtemp(prefix="bash-")
+        self._directory: str | None = None
+        """Of the cells' files, from the first cell on."""
         self._count = 1
         self._last_status = 0
         self._running = False
@@ -122,15 +129,21 @@ class _Driver:
 
     def _run_cell(self, code: str, env: dict[str, str]) -> dict[str, Any] | None:
         """Run a cell; return its error event, or None."""
-        path = self._write_cell(code)
+        try:
+            path = self._write_cell(code)
+        except OSError as error:
+            self._last_status = _NOT_RUN
+            text = f"OSError: {error}\nThe cell was not run: no room for its file. Free some space in /run or /tmp"
+            return tracebacks.error_event("OSError", str(error), text, None)
         saved = self._override_environment(env) if env else {}
-        self._write(self._text.cell(path, self._last_status))
+        self._write(self._text.cell(str(path), self._last_status))
         record = self._await_record()
         self._link.take_signals()
         status, words = int(record["status"]), record["words"].decode(errors="backslashreplace")
         if env:
             self._run_file(bash_text.restore_variables(env, saved))
-        Path(path).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a cell may have cleaned up
+            path.unlink()
         if words.startswith("reload") and not status:
             # Only a signal ends a shell so.
             status = 128 + signal.SIGTERM
@@ -144,17 +157,38 @@ class _Driver:
             return None
         return tracebacks.error_event("ExitStatus", str(status), _describe(status) + _ended_by(words), None)
 
-    def _write_cell(self, code: str) -> str:
-        path = Path(self._directory, f"Cell[{self._count}]")
+    def _write_cell(self, code: str) -> Path:
+        """Write a cell to a file: in the directory or, where that was removed or is full, in a new one.
+
+        Raises:
+            OSError: there is no room for it.
+        """
         data = code.encode("utf-8", "backslashreplace")
-        try:
-            path.write_bytes(data)
-        except FileNotFoundError:
-            # A cell has cleaned up the directory of temporary files.
-            self._directory = tempfile.mkdtemp(prefix="bash-")
-            path = Path(self._directory, path.name)
-            path.write_bytes(data)
-        return str(path)
+        failures = []
+        for parent in (None, *_PARENTS):
+            try:
+                if parent is not None:
+                    self._directory = tempfile.mkdtemp(prefix="bash-", dir=parent)
+                if self._directory is not None:
+                    path = Path(self._directory, f"Cell[{self._count}]")
+                    path.write_bytes(data)
+                    return path
+            except OSError as error:
+                failures.append(error)
+                self._leave_directory()
+        raise failures[-1]
+
+    def _leave_directory(self) -> None:
+        """Have the next cell make a new directory. What cells themselves have put into this one stays."""
+        if self._directory is not None:
+            with contextlib.suppress(OSError):
+                Path(self._directory, f"Cell[{self._count}]").unlink(missing_ok=True)
+                Path(self._directory).rmdir()
+            self._directory = None
+
+    def _remove_directory(self) -> None:
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     # The shell.
 
@@ -209,7 +243,7 @@ class _Driver:
     def _on_child(self) -> None:
         status = self._shell.poll()
         if status is not None and not self._closing:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._remove_directory()
             driver.end_like(status)
 
     def _end(self) -> None:
@@ -221,7 +255,7 @@ class _Driver:
             self._link.wait(timeout_s=deadline - time.monotonic())
         if self._shell.poll() is None:
             self._shell.kill()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._remove_directory()
 
 
 def _describe(status: int) -> str:

@@ -122,9 +122,7 @@ class Channel:
         if self.forked:
             _event_in_child(value)
             return
-        frame = frames.encode_json(kind, value)
-        if body:
-            frame = b"".join((*frames.encode_body(body), frame))
+        frame = frames.encode_event(kind, value, body)
         if self._sock is not None:
             self._locked(None, frame, flush_c=True, pump=not last)
 
@@ -203,7 +201,7 @@ class Channel:
         elif self._text_bytes >= COALESCE_BYTES or now - self._flushed_at > COALESCE_S:
             self._flush_text(main)
         elif not self._flusher_armed:
-            self._arm_flusher()
+            self._arm_flusher(main)
 
     def _flush_text(self, main: bool, pump: bool = True) -> None:
         if self._text:
@@ -255,13 +253,19 @@ class Channel:
 
     # The coalescing thread.
 
-    def _arm_flusher(self) -> None:
+    def _arm_flusher(self, main: bool) -> None:
         self._flusher_armed = True
-        if self._flusher is None:
-            self._flusher = _Flusher()
-            _thread.start_new_thread(self._flush_loop, (self._flusher,))
-        else:
+        if self._flusher is not None:
             self._flusher.wake.release()
+            return
+        self._flusher = _Flusher()
+        try:
+            _thread.start_new_thread(self._flush_loop, (self._flusher,))
+        except RuntimeError:
+            # There can be no more threads, or the interpreter is about to end: then nothing is collected.
+            self._flusher = None
+            self._flusher_armed = False
+            self._flush_text(main)
 
     def _flush_loop(self, flusher: _Flusher) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -68,7 +68,7 @@ class Link:
 
     def send(self, kind: bytes, value: Any, *, body: Iterable[bytes] = ()) -> None:
         """Send ``value`` as JSON, after the bytes that ``bundles.detach`` took out of it; wait until all is taken."""
-        self._send_all(b"".join((*frames.encode_body(body), frames.encode_json(kind, value))))
+        self._send_all(frames.encode_event(kind, value, body))
 
     def send_text(self, kind: bytes, text: str) -> None:
         """Send what was written to a standard stream, as UTF-8; wait like ``send``."""

@@ -15,10 +15,14 @@ from typing import Any
 _HEADER = struct.Struct("<IB")
 
 HEADER_BYTES = _HEADER.size
-MAX_REQUEST_BYTES = 16 << 20
-"""Largest payload that the agent may send to a kernel or to the zygote."""
+MAX_REQUEST_BYTES = 6 * ((16 << 20) + (256 << 10)) + 4096
+"""Largest payload that the agent may send to a kernel or to the zygote, its TX_BYTES: 16 MiB of code and 256 KiB of
+environment, each byte an escape such as ``\\u0001`` at worst, and what is around them."""
 BODY_FRAME_BYTES = 8 << 20
 """Largest payload of a body frame."""
+EVENT_FRAME_BYTES = 31 << 20
+"""Largest event that goes out as it is. More than 32 MiB (its LIMIT_EVENT_BYTES) the agent takes for nonsense, which
+ends the kernel."""
 TEXT_CHUNK_BYTES = 64 << 10
 """Largest payload of a text frame; longer text is cut at a character boundary."""
 
@@ -68,6 +72,17 @@ def encode_json(kind: bytes, value: Any) -> bytes:
         return encode(kind, text.encode())
     except UnicodeEncodeError:
         return encode(kind, json.dumps(_without_surrogates(value), ensure_ascii=False, default=str).encode())
+
+
+def encode_event(kind: bytes, value: Any, body: Iterable[bytes] = ()) -> bytes:
+    """Return ``value`` as a JSON frame, behind the bytes that ``bundles.detach`` took out of it.
+
+    What is too large for the agent is replaced by the event that says so: clients hear ``truncated``.
+    """
+    frame = encode_json(kind, value)
+    if len(frame) > HEADER_BYTES + EVENT_FRAME_BYTES:
+        return encode_json(EVENT, {"type": "dropped", "bytes": len(frame) - HEADER_BYTES})
+    return b"".join((*encode_body(body), frame))
 
 
 def encode_body(pieces: Iterable[bytes]) -> list[bytes]:

@@ -16,7 +16,10 @@ import { Writable } from 'node:stream';
 const HEADER_BYTES = 5;
 const TEXT_BYTES = 64 << 10;
 const BODY_BYTES = 8 << 20;
-const MAX_REQUEST_BYTES = 16 << 20;
+/** As frames.py: what is more, the agent would take for nonsense and end the kernel. */
+const EVENT_BYTES = 31 << 20;
+/** As frames.py: a cell of 16 MiB and 256 KiB of environment, each byte an escape at worst. */
+const MAX_REQUEST_BYTES = 6 * ((16 << 20) + (256 << 10)) + 4096;
 /** From here on a value is not worth escaping and parsing as JSON. */
 const DETACH_CHARS = 16 << 10;
 const RETRY_MS = 1;
@@ -54,10 +57,12 @@ export class Channel {
 		}
 	}
 
-	/** Sends an event; large values of its `data` go ahead of it as bytes. */
+	/** Sends an event, or if it is too large the one that says so; large values of its `data` go ahead of it as bytes. */
 	event(event) {
 		const { frames, rest } = detach(event);
-		this.#send([...frames, jsonFrame('m', rest)]);
+		const last = jsonFrame('m', rest);
+		const bytes = last.length - HEADER_BYTES;
+		this.#send(bytes > EVENT_BYTES ? [jsonFrame('m', { type: 'dropped', bytes })] : [...frames, last]);
 	}
 
 	/** Sends any other frame with a JSON payload. */

@@ -133,8 +133,8 @@ export function syntaxErrorEvent({ exception, lineNumber, columnNumber }, { name
 	return {
 		type: 'error',
 		name: 'SyntaxError',
-		value: escape(value + hint),
-		traceback: escape(`${where}SyntaxError: ${value}${hint}`),
+		value: escape(shorten(value + hint)),
+		traceback: escape(shorten(`${where}SyntaxError: ${value}${hint}`)),
 		line: lineNumber + 1,
 	};
 }
@@ -151,7 +151,7 @@ export function errorText(error, colors = false) {
 /** An error's class and message; what is thrown and is no error is named "Uncaught". */
 function wordsOf(error) {
 	try {
-		if (isError(error)) return { name: className(error), value: escape(`${error.message}`) };
+		if (isError(error)) return { name: className(error), value: escape(shorten(`${error.message}`)) };
 		return { name: 'Uncaught', value: escape(shorten(inspect(error))) };
 	} catch {
 		return { name: 'Uncaught', value: 'a value that cannot be shown' };
@@ -165,7 +165,7 @@ function isError(value) {
 
 function className(error) {
 	const { name } = error;
-	return escape(`${name === 'Error' ? error.constructor?.name || name : name}`);
+	return escape(shorten(`${name === 'Error' ? error.constructor?.name || name : name}`));
 }
 
 function lineIn(cellName, error) {

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import bundles, driver, frames, kernelspecs, tracebacks
 from .publish import result_event
+from .stdin import PROMPT_CHARS_MAX
 
 if TYPE_CHECKING:
     from .jupyter_process import KernelProcess
@@ -245,7 +246,7 @@ class _Driver:
             self._kernel.send("stdin", "input_reply", {"value": ""}, parent=message)
             return
         cell.asking.append(message)
-        prompt, password = str(content.get("prompt", "")), bool(content.get("password"))
+        prompt, password = str(content.get("prompt", ""))[:PROMPT_CHARS_MAX], bool(content.get("password"))
         self._link.send(frames.ASK, {"type": "input_request", "prompt": prompt, "password": password})
 
     def _answer_input(self, message: Any, payload: bytes) -> None:

@@ -19,7 +19,8 @@ from . import frames
 from .channel import Channel
 from .interrupts import Interrupts
 
-_PROMPT_CHARS_MAX = 4096
+PROMPT_CHARS_MAX = 4096
+"""What a client sees of a question."""
 
 
 class Stdin:
@@ -53,7 +54,7 @@ class Stdin:
             )
         if threading.current_thread() is not threading.main_thread():
             raise StdinNotImplementedError("input() is only answered in the cell's own thread")
-        question = {"type": "input_request", "prompt": prompt[:_PROMPT_CHARS_MAX], "password": password}
+        question = {"type": "input_request", "prompt": prompt[:PROMPT_CHARS_MAX], "password": password}
         self._channel.event(frames.ASK, question)
         return self._answer()
 

@@ -27,7 +27,8 @@ _CONTROL_BUT_ESC = re.compile(r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u2028\u202
 
 PLAIN_THEME = "nocolor"
 ANSI_THEME = "neutral"
-MAX_TRACEBACK_CHARS = 1 << 20
+MAX_TEXT_CHARS = 1 << 20
+"""Of each text in an event of an error: even if all of it must be escaped, the agent takes the event."""
 
 _OWN = str(Path(__file__).parent) + os.sep
 _USED_BY_COMMANDS = os.sep + "subprocess.py"
@@ -48,6 +49,14 @@ def _escape_one(match: re.Match[str]) -> str:
     if code == 0x0D:
         return "\\r"
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def shorten(text: str) -> str:
+    """Return ``text``, cut in the middle beyond MAX_TEXT_CHARS."""
+    if len(text) <= MAX_TEXT_CHARS:
+        return text
+    half = MAX_TEXT_CHARS // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
 
 
 def safe_str(value: object) -> str:
@@ -189,23 +198,20 @@ def line_in_cell(shell: Any, cell: str, value: BaseException) -> int | None:
 
 
 def error_event(name: str, value: str, text: str, line: int | None, *, ansi: bool = False) -> dict[str, Any]:
-    """Return the event of an error.
+    """Return the event of an error, its texts as ``shorten`` leaves them.
 
     Args:
         name: the exception's class.
         value: its words.
-        text: the formatted traceback, cut in the middle beyond MAX_TRACEBACK_CHARS.
+        text: the formatted traceback.
         line: in the running cell, from 1; None if the error is not of a line.
         ansi: ``text`` has colours.
     """
-    if len(text) > MAX_TRACEBACK_CHARS:
-        half = MAX_TRACEBACK_CHARS // 2
-        text = f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
     event: dict[str, Any] = {
         "type": "error",
-        "name": name,
-        "value": value,
-        "traceback": escape(text.rstrip("\n"), keep_esc=ansi),
+        "name": shorten(name),
+        "value": shorten(value),
+        "traceback": escape(shorten(text).rstrip("\n"), keep_esc=ansi),
     }
     if line is not None:
         event["line"] = line

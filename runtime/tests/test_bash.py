@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import resource
 import select
 import signal
 import socket
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 from conftest import Answer, KernelClient, Zygote, recv_frame
 
+from pandastack_kernel import bash as bash_driver
 from pandastack_kernel import frames
 
 REPEAT_S = 0.5
@@ -311,7 +313,7 @@ def test_the_death_of_a_child_is_none(bash: KernelClient) -> None:
 
 
 def test_the_end_of_the_session(zygote: Zygote, tmp_path: Path) -> None:
-    kernel = zygote.kernel(cwd=str(tmp_path), env={**os.environ, "TMPDIR": str(tmp_path)}, language="bash")
+    kernel = zygote.kernel(cwd=str(tmp_path), language="bash")
     out(kernel, "trap 'echo bye >bye' EXIT; sleep 1000 & echo $! >pid")
     directory = out(kernel, "dirname $0").strip()
     assert os.stat(directory).st_mode & 0o777 == 0o700
@@ -614,8 +616,44 @@ def test_functions_and_aliases_with_our_words(bash: KernelClient) -> None:
     assert out(bash, "echo on", env={"A": "1"}) == "on\n"
 
 
+def test_a_cell_for_which_there_is_no_room(bash: KernelClient) -> None:
+    out(bash, "kept=1")
+    nothing = resource.prlimit(bash.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(bash.pid, resource.RLIMIT_FSIZE, (0, nothing[1]))
+    for _ in range(2):
+        answer = bash.run("echo never")
+        assert (status_of(answer), answer.pipe_out) == (126, b"")
+        assert answer.error["name"] == "OSError"
+        assert "Free some space" in answer.error["traceback"]
+    resource.prlimit(bash.pid, resource.RLIMIT_FSIZE, nothing)
+    assert out(bash, "echo $? $kept") == "126 1\n"
+
+
+def test_where_cells_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    full, other = tmp_path / "full", tmp_path / "other"
+    full.touch()  # no directory can be made there
+    other.mkdir()
+    driver = object.__new__(bash_driver._Driver)
+    driver._directory, driver._count = None, 1
+    monkeypatch.setattr(bash_driver, "_PARENTS", (str(full), str(other)))
+    path = driver._write_cell("one")
+    assert (path.read_text(), path.name, path.parent.parent) == ("one", "Cell[1]", other)
+    assert driver._write_cell("two").parent == path.parent
+    path.parent.rename(tmp_path / "away")
+    path = driver._write_cell("three")
+    assert path.read_text() == "three"
+    path.unlink()
+    path.mkdir()  # it cannot be written, and is not ours
+    monkeypatch.setattr(bash_driver, "_PARENTS", (str(full),))
+    with pytest.raises(NotADirectoryError):
+        driver._write_cell("four")
+    assert path.is_dir()
+
+
 def test_a_cell_that_cleans_up_everything(bash: KernelClient) -> None:
     assert out(bash, 'rm -rf -- "$(dirname "$0")"; echo gone') == "gone\n"
+    assert out(bash, 'd=$(dirname "$0"); rm -rf -- "$d"; touch "$d"; echo gone') == "gone\n"
+    assert out(bash, 'rm "$d"; echo here') == "here\n"
     assert run(bash, "echo on; false")[:2] == (1, "on\n")
     out(bash, "mkdir d; cd d; rmdir ../d")
     assert out(bash, "echo on") == "on\n"
@@ -635,3 +673,8 @@ def test_reseed(bash: KernelClient) -> None:
     bash.control.sendall(frames.encode(frames.RESEED))
     assert recv_frame(bash.control) == (frames.RESEEDED, b"{}")
     assert out(bash, "echo on") == "on\n"
+
+
+def test_a_cell_that_json_makes_larger(bash: KernelClient) -> None:
+    size = 3 << 20
+    assert out(bash, f"x='{chr(1) * size}'; echo ${{#x}}") == f"{size}\n"

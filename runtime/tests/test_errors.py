@@ -111,6 +111,24 @@ def test_broken_repr_of_one_kind_keeps_the_other(shared: KernelClient) -> None:
     assert answer.error["name"] == "OSError"
 
 
+@pytest.mark.parametrize(
+    ("code", "key"),
+    [
+        ("raise ValueError('bad reply: ' + huge)", "value"),
+        ("raise ExceptionGroup(huge, [ValueError()])", "value"),
+        ("raise type(huge, (Exception,), {})('words')", "name"),
+        ("class E(Exception):\n    def _render_traceback_(self): return [huge]\nraise E", "traceback"),
+    ],
+)
+def test_a_huge_error_is_cut(kernel: KernelClient, code: str, key: str) -> None:
+    kernel.ok("huge = 'x' * (33 << 20)")
+    answer = kernel.run(code)
+    assert answer.status == "error"
+    assert " characters left out ...]" in answer.error[key]
+    assert all(len(answer.error[text]) < 1_100_000 for text in ("name", "value", "traceback"))
+    assert kernel.ok("len(huge)").text == str(33 << 20)
+
+
 def test_error_in_a_thread_goes_to_stderr(shared: KernelClient) -> None:
     answer = shared.ok("import threading; t = threading.Thread(target=lambda: 1/0); t.start(); t.join()")
     assert "ZeroDivisionError" in answer.stderr

@@ -298,3 +298,9 @@ def test_input_in_a_thread_fails(kernel: KernelClient) -> None:
         allow_stdin=True,
     )
     assert "thread" in got.text
+
+
+def test_a_cell_that_json_makes_larger(kernel: KernelClient) -> None:
+    size = 3 << 20
+    assert kernel.ok(f"x = 1; len('{chr(1) * size}')").text == str(size)
+    assert kernel.ok("x").text == "1"

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,22 @@ def test_decoder_takes_any_split() -> None:
 def test_decoder_refuses_what_is_too_large_before_it_comes() -> None:
     decoder = frames.Decoder(max_bytes=10)
     decoder.feed(b"\x0b\x00\x00\x00o")
+    with pytest.raises(frames.FrameError):
+        decoder.next()
+
+
+def test_decoder_takes_all_that_the_agent_sends() -> None:
+    limits = (Path(__file__).parents[2] / "src/base/limits.h").read_text()
+    code_mib, open_kib = (
+        int(re.findall(rf"#define {name} \w+\((\d+)\)", limits)[0])
+        for name in ("LIMIT_CODE_BYTES", "LIMIT_OPEN_BYTES")
+    )
+    request = {"code": "\x01" * (code_mib << 20), "env": {"A": "\x01" * ((open_kib << 10) - 100)}}
+    frame = frames.encode_json(frames.RUN, request)
+    decoder = frames.Decoder()
+    decoder.feed(frame)
+    assert decoder.next() == (frames.RUN, frame[frames.HEADER_BYTES :])
+    decoder.feed((frames.MAX_REQUEST_BYTES + 1).to_bytes(4, "little") + frames.RUN)
     with pytest.raises(frames.FrameError):
         decoder.next()
 
@@ -94,3 +112,23 @@ def test_a_result_too_large_names_what_it_left_out(monkeypatch: pytest.MonkeyPat
 def test_escape() -> None:
     assert tracebacks.escape("é\x1b[31m\r\n\tok\x00\x9b\ud800") == "é\\x1b[31m\\r\n\tok\\x00\\x9b\\ud800"
     assert tracebacks.escape("\x1b[0m\x07", keep_esc=True) == "\x1b[0m\\x07"
+
+
+def test_an_error_is_cut_to_what_the_agent_takes() -> None:
+    for unit in ("x", "\x1b", "\x00", "\u2028", "\ud800", "𝄞", '"'):
+        text = unit * (33 << 20)
+        event = tracebacks.error_event(text, text, text, None, ansi=True)
+        assert len(frames.encode_event(frames.EVENT, event)) < frames.EVENT_FRAME_BYTES
+        for key in ("name", "value", "traceback"):
+            assert f"\n[... {32 << 20} characters left out ...]\n" in event[key]
+    assert tracebacks.error_event("E", "x" * 1000, "y", None)["value"] == "x" * 1000
+
+
+def test_an_event_too_large_says_so_instead() -> None:
+    event = {"type": "result", "data": {}, "metadata": {"note": "x" * frames.EVENT_FRAME_BYTES}}
+    frame = frames.encode_event(frames.EVENT, event, [b"bytes of a value"])
+    size = len(frames.encode_json(frames.EVENT, event)) - frames.HEADER_BYTES
+    assert frame == frames.encode_json(frames.EVENT, {"type": "dropped", "bytes": size})
+    event["metadata"] = {"note": "x" * (frames.EVENT_FRAME_BYTES - 1000)}
+    frame = frames.encode_event(frames.EVENT, event, [b"bytes"])
+    assert frame == frames.encode(frames.BODY, b"bytes") + frames.encode_json(frames.EVENT, event)

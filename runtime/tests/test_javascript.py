@@ -7,6 +7,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -677,3 +678,50 @@ def test_requests_sent_ahead_wait(kernel: KernelClient) -> None:
 def test_large_requests(shared: KernelClient) -> None:
     text = "x" * (4 << 20)
     assert shared.ok(f"{json.dumps(text)}.length").text == str(4 << 20)
+
+
+@pytest.mark.parametrize(
+    ("code", "key"),
+    [
+        ("throw new Error(huge)", "value"),
+        ("throw huge", "value"),
+        ("throw Object.assign(new Error('x'), { name: huge })", "name"),
+        ("setTimeout(() => { throw new Error(huge) }); await new Promise(() => {})", "value"),
+    ],
+)
+def test_a_huge_error_is_cut(kernel: KernelClient, code: str, key: str) -> None:
+    kernel.ok("var huge = '\\u2028'.repeat(33 << 20); 0")
+    answer = kernel.run(code)
+    assert re.search(r"\d characters left out \.\.\.]|\d more characters", answer.error[key])
+    assert len(json.dumps(answer.error)) < frames.EVENT_FRAME_BYTES
+    assert kernel.ok("huge.length").text == str(33 << 20)
+
+
+def test_a_huge_syntax_error_is_cut(kernel: KernelClient) -> None:
+    kernel.ok("var kept = 1")
+    answer = kernel.run("'" + "x" * (2 << 20) + "' )")
+    assert answer.error["name"] == "SyntaxError"
+    assert " characters left out ...]" in answer.error["traceback"]
+    assert kernel.ok("kept").text == "1"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "display({ 'text/plain': 'x' }, { raw: true, display_id: huge })",
+        "display({ [`text/x-${huge}`]: 'x' }, { raw: true })",
+        "display(Object.fromEntries(Array.from({ length: 3000 }, (_, n) => [`a/${n}`, 'x'.repeat(16000)])), { raw: true })",
+    ],
+)
+def test_a_result_that_is_too_large_is_dropped_and_says_so(kernel: KernelClient, code: str) -> None:
+    kernel.ok("var huge = 'x'.repeat(33 << 20); 0")
+    answer = kernel.ok(f"{code}; console.log('after')")
+    assert [event["type"] for event in answer.events] == ["dropped"]
+    assert answer.events[0]["bytes"] > 32 << 20
+    assert answer.stdout == "after\n"
+
+
+def test_a_cell_that_json_makes_larger(kernel: KernelClient) -> None:
+    size = 3 << 20
+    assert kernel.ok(f"var x = 1; '{chr(1) * size}'.length").text == str(size)
+    assert kernel.ok("x").text == "1"

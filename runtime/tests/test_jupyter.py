@@ -161,6 +161,26 @@ def test_input(ipython: KernelClient) -> None:
     assert ipython.ok("1").text == "1"
 
 
+def test_what_is_huge_is_cut(ipython: KernelClient) -> None:
+    ipython.ok("from IPython.display import display\nhuge = 'x' * (33 << 20)")
+    answer = ipython.run("raise ValueError(huge)")
+    assert answer.status == "error"
+    assert " characters left out ...]" in answer.error["value"]
+    answer = ipython.ok("display({'text/plain': 'x'}, raw=True, metadata={'note': huge})")
+    assert [event["type"] for event in answer.events] == ["dropped"]
+    ipython.request("input(huge)", allow_stdin=True)
+    asked = []
+
+    def on_frame(kind: bytes, data: Any) -> None:
+        if kind == frames.ASK:
+            asked.append(data["prompt"])
+            ipython.control.sendall(frames.encode_json(frames.INPUT, {"value": "answer"}))
+
+    assert ipython.collect(60, on_frame).text == "'answer'"
+    assert asked == ["x" * 4096]
+    assert ipython.ok("len(huge)").text == str(33 << 20)
+
+
 def test_interrupt(ipython: KernelClient) -> None:
     for code in ("import time; time.sleep(1000)", "while True: pass", "while True: print('spam')"):
         answer = interrupted(ipython, f"y = 5\nprint('go', flush=True)\n{code}")

@@ -10,6 +10,7 @@ import pytest
 from conftest import KernelClient
 
 from pandastack_kernel import frames
+from pandastack_kernel.channel import BURST_CREDIT
 
 
 def test_k1_every_byte_of_a_large_print(shared: KernelClient) -> None:
@@ -184,3 +185,17 @@ def test_idle_costs_no_cpu(kernel: KernelClient) -> None:
     before = switches()
     time.sleep(0.5)
     assert switches() - before <= 1
+
+
+def test_print_where_no_thread_can_be_started(kernel: KernelClient) -> None:
+    """A limit on processes, or on memory: no stack of this size can be had."""
+    kernel.ok("import threading\nthreading.stack_size(1 << 47)")
+    assert kernel.run("threading.Thread(target=print).start()").error["name"] == "RuntimeError"
+    count = 10 * BURST_CREDIT
+    want = "".join(f"{n}\n" for n in range(count))
+    assert kernel.ok(f"for n in range({count}): print(n)").stdout == want
+    answer = kernel.ok(f"import sys\nfor n in range({count}): print(n); print(n, file=sys.stderr)")
+    assert (answer.stdout, answer.stderr) == (want, want)
+    kernel.ok("threading.stack_size(0)")
+    assert kernel.ok(f"for n in range({count}): print(n)").stdout == want
+    assert kernel.ok("threading.active_count(), len(sys._current_frames())").text == "(1, 2)", "there is one again"

@@ -222,3 +222,21 @@ def test_two_large_values_of_one_result(shared: KernelClient) -> None:
         "text/html": ("b", 9_000_000),
         "text/latex": ("c", 1),
     }
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "display({'text/plain': 'x'}, raw=True, metadata={'note': huge})",
+        "display(1, display_id=huge)",
+        "display({f'text/x-{huge}': 'x'}, raw=True)",
+        "display({f'text/x-{n}': 'x' * 16000 for n in range(3000)}, raw=True)",
+    ],
+)
+def test_a_result_that_is_too_large_is_dropped_and_says_so(kernel: KernelClient, code: str) -> None:
+    kernel.ok("from IPython.display import display\nhuge = 'x' * (33 << 20)")
+    answer = kernel.ok(f"{code};\nprint('after')")
+    assert [event["type"] for event in answer.events] == ["dropped"]
+    assert answer.events[0]["bytes"] > 32 << 20
+    assert answer.stdout == "after\n"
+    assert kernel.ok("len(huge)").text == str(33 << 20)

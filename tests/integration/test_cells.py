@@ -294,3 +294,22 @@ def test_output_of_a_thread_after_its_cell(kernel: Session) -> None:
     )
     got = kernel.ok("os.write(w, b'x'); t.join()")
     assert got["stdout"] == "late\n"
+
+
+def test_a_huge_message_of_an_error_costs_only_its_middle(kernel: Session) -> None:
+    kernel.ok("kept = 'x' * (33 << 20)")
+    got = kernel.run("raise ValueError('bad reply: ' + kept)", timeout_ms=120_000)
+    assert (got["status"], got["error_name"], got["state_lost"]) == ("error", "ValueError", False)
+    for text in (got["error"], got["error_value"]):
+        assert " characters left out ...]" in text
+        assert 1_000_000 < len(text) < 1_200_000
+    assert got["error_value"].startswith("bad reply: x")
+    assert kernel.text("len(kept)") == str(33 << 20)
+
+
+def test_a_result_too_large_for_an_event_is_told(kernel: Session) -> None:
+    code = "from IPython.display import display\nkept = 'x' * (33 << 20)\ndisplay(1, metadata={'note': kept})"
+    got = kernel.ok(code, timeout_ms=120_000)
+    assert (got["truncated"], got["results"]) == (True, [])
+    assert [e.name for e in streamed(kernel, code, timeout_ms=120_000)] == ["truncated", "exit"]
+    assert kernel.text("len(kept)") == str(33 << 20)
