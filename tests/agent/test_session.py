@@ -502,7 +502,9 @@ def test_an_event_that_began_between_cells(link: Link, s: str, before: bytes, af
     """All of it is dropped, its body too: half of it, in the next cell, would break the link."""
     ended = packed("d", b'{"status": "ok"}')
     mine = packed("b", b"mine") + packed("m", b'{"mine": 1}')
-    first = link.cell(s, f"raw({ended + before!r}); next_cell(); raw({after + mine + packed('e', b'up')!r}); next_cell()")
+    first = link.cell(
+        s, f"raw({ended + before!r}); next_cell(); raw({after + mine + packed('e', b'up')!r}); next_cell()"
+    )
     assert first.result()["status"] == "ok" and not first.events
     second = link.cell(s, "", allow_stdin=True)
     second.wait(lambda: second.stderr)
