@@ -64,9 +64,9 @@ struct kernel {
 	size_t rx_len;
 	uint8_t rx[64 * 1024];
 	bool in_frame;
+	bool heard; /* the event at hand began in a cell: it is passed on */
 	uint8_t type;
 	uint32_t left;   /* of the frame's payload */
-	bool heard;      /* the event at hand began in a cell: it is passed on */
 	struct buf text; /* payload of short frames */
 	bool blocked;    /* input waits for room in the stream */
 	bool nonsense;   /* it broke the framing: what comes now is thrown away */

@@ -44,8 +44,8 @@ SENT: dict[str, dict[str, type] | None] = {
     "PUT /snapshot/create": {"snapshot_type": str, "snapshot_path": str, "mem_file_path": str},
     "GET /": None,
 }
-STANDING_STILL = {"PATCH /vm", "PUT /snapshot/create"}
-LATER = {"PUT /snapshot/load", "GET /"}
+STANDING_STILL = {"GET /", "PATCH /vm", "PUT /snapshot/create"}
+LATER = {"PUT /snapshot/load"}
 # Not where the host has no TAP.
 CARD = {"PUT /network-interfaces/eth0"}
 
