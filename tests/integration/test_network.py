@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from harness import Api, Daemon, Sandbox, Session
-from harness.daemon import has_fault_points
+from harness.daemon import has_fault_points, wait_for_exit
 
 BODY = os.urandom(8 << 20)
 
@@ -327,6 +327,8 @@ def test_a_helper_that_does_not_take_its_policy(open_daemon: Daemon, server: Ser
     os.kill(helper, signal.SIGSTOP)
     s.api.refused("PATCH", f"{s.path}/network", 500, "engine.failed", json={"bytes_per_second": 1 << 30})
     assert s.api.call("GET", f"{s.path}/network")["bytes_per_second"] == 1 << 30
+    os.kill(helper, signal.SIGCONT)
+    assert wait_for_exit(helper, 30)
     until = (
         "import socket\nwhile True:\n  try:\n    socket.create_connection({!r}, 60); break\n  except OSError: pass"
     )
