@@ -232,7 +232,7 @@ static bool is_lasting(const char *url, struct digest *ret)
 	return strstr(url, "/pool/") || (dot && strcmp(dot, ".deb") == 0);
 }
 
-/* Nothing but apt itself knows whether a file that has no hash in its name is right. */
+/* Nothing but apt itself knows whether a file is right that has no hash in its name. */
 static bool is_wanted_anew(const struct request *rq)
 {
 	const char *value = MHD_lookup_connection_value(rq->conn, MHD_HEADER_KIND,

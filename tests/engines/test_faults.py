@@ -165,7 +165,7 @@ def test_resume(lab: Lab, kept: tuple[Sandbox, Session], fault: str) -> None:
         lab.refused("POST", f"{s.path}/resume")
     assert s.status() == "paused"
     lab.check()
-    # It does stand still: what it prints goes on from where it stood.
+    # What is captured of it meanwhile is whole.
     snapshot = s.snapshot()
     copy = lab.api.restore(snapshot["id"])
     as_ever(copy, copy.same(kernel))
